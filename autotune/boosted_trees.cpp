@@ -44,7 +44,9 @@ public:
         }
         leaves.push_back(leaf(0, std::move(all)));
         while (std::ssize(leaves) < options_.leaves) {
-            const auto best = std::max_element(leaves.begin(), leaves.end(), [](const Leaf &one, const Leaf &other) { return one.split.gain < other.split.gain; });
+            const auto best = std::max_element(leaves.begin(), leaves.end(), [](const Leaf &one, const Leaf &other) {
+                return one.split.gain < other.split.gain;
+            });
             if (best->split.gain <= 0) {
                 break;
             }
@@ -150,15 +152,16 @@ private:
         }
         const size_t at = tree_.size();
         tree_.resize(at + 2);
-        tree_[parent.node] = {static_cast<int>(split.feature), static_cast<int>(at), static_cast<int>(at + 1), edges_[split.feature][split.bin]};
+        tree_[parent.node] = {static_cast<int>(split.feature), static_cast<int>(at), static_cast<int>(at + 1),
+                              edges_[split.feature][split.bin]};
         return {leaf(at, std::move(left)), leaf(at + 1, std::move(right))};
     }
 
     const std::vector<TreeSample> &samples_;
     const TreeOptions &options_;
-    std::vector<std::vector<double>> edges_;   // by feature
-    std::vector<std::vector<uint8_t>> bins_;   // by feature, then sample
-    const std::vector<double> *residuals_ = nullptr, *weights_ = nullptr;   // of the tree that grows, by sample
+    std::vector<std::vector<double>> edges_;                               // by feature
+    std::vector<std::vector<uint8_t>> bins_;                               // by feature, then sample
+    const std::vector<double> *residuals_ = nullptr, *weights_ = nullptr;  // of the tree that grows, by sample
     BoostedTrees::Tree tree_;
 };
 
@@ -190,7 +193,8 @@ double BoostedTrees::predict(std::span<const double> features) const {
     for (const Tree &tree : trees_) {
         const Node *node = &tree.front();
         while (node->feature >= 0) {
-            node = &tree[static_cast<size_t>(features[static_cast<size_t>(node->feature)] <= node->value ? node->left : node->right)];
+            node = &tree[static_cast<size_t>(features[static_cast<size_t>(node->feature)] <= node->value ? node->left
+                                                                                                         : node->right)];
         }
         sum += node->value;
     }
@@ -226,7 +230,8 @@ BoostedTrees BoostedTrees::from_json(const nlohmann::json &json, size_t features
                     node = {one.at(0).get<int>(), one.at(2).get<int>(), one.at(3).get<int>(), one.at(1).get<double>()};
                     // Children come after their parent, so that every walk ends.
                     const auto is_later = [&](int child) { return child > std::ssize(tree) && child < std::ssize(nodes); };
-                    if (node.feature < 0 || static_cast<size_t>(node.feature) >= features || !is_later(node.left) || !is_later(node.right)) {
+                    if (node.feature < 0 || static_cast<size_t>(node.feature) >= features || !is_later(node.left) ||
+                        !is_later(node.right)) {
                         throw Error("a tree has a split that leads nowhere");
                     }
                 }

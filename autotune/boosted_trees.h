@@ -18,10 +18,10 @@ struct TreeSample {
 
 struct TreeOptions {
     int trees = 150;
-    int leaves = 16;            // of a tree
-    double rate = 0.1;          // share of a tree's correction that is taken over
-    int64_t least_samples = 12; // in a leaf
-    double ridge = 1;           // weight of an imaginary sample without error in every leaf
+    int leaves = 16;             // of a tree
+    double rate = 0.1;           // share of a tree's correction that is taken over
+    int64_t least_samples = 12;  // in a leaf
+    double ridge = 1;            // weight of an imaginary sample without error in every leaf
 };
 
 class BoostedTrees {

@@ -10,9 +10,9 @@
 #include <set>
 
 #include "isa/error.h"
-#include "isa/write_file.h"
 #include "isa/machine_parameters.h"
 #include "isa/read_file.h"
+#include "isa/write_file.h"
 
 namespace atalla {
 
@@ -88,9 +88,10 @@ double spread(const MeasuredTask &task, const std::function<double(const Measure
 }
 
 double share_of_pick(const MeasuredTask &task, const std::function<double(const MeasuredPoint &)> &predict) {
-    const auto pick = std::min_element(task.points.begin(), task.points.end(), [&](const MeasuredPoint &one, const MeasuredPoint &other) {
-        return std::pair(predict(one), one.point) < std::pair(predict(other), other.point);
-    });
+    const auto pick =
+        std::min_element(task.points.begin(), task.points.end(), [&](const MeasuredPoint &one, const MeasuredPoint &other) {
+            return std::pair(predict(one), one.point) < std::pair(predict(other), other.point);
+        });
     return static_cast<double>(fastest(task)) / static_cast<double>(pick->cycles);
 }
 
@@ -154,7 +155,8 @@ Correction::Correction(const std::vector<MeasuredTask> &tasks) {
         const Row row(*this, task.features);
         for (const MeasuredPoint &point : task.points) {
             if (best > 0 && point.cycles > 0 && usable(point.drafted)) {
-                samples.push_back({row.of(point.point, point.drafted), std::log(static_cast<double>(point.cycles) / point.drafted),
+                samples.push_back({row.of(point.point, point.drafted),
+                                   std::log(static_cast<double>(point.cycles) / point.drafted),
                                    std::pow(static_cast<double>(point.cycles) / best, -focus), point.at_least});
             }
         }
@@ -240,8 +242,10 @@ void write_corrections(const Corrections &corrections, const std::filesystem::pa
 Corrections read_corrections(const std::filesystem::path &file) {
     std::ifstream in = open_to_read(file);
     const json document = json::parse(in, nullptr, false);
-    if (!document.is_object() || document.value("format", "") != format_name || document.value("version", 0) != format_version || !document.contains("operators")) {
-        throw Error(fmt::format("{} holds no corrections of version {}: `atalla learn` writes them", file.string(), format_version));
+    if (!document.is_object() || document.value("format", "") != format_name ||
+        document.value("version", 0) != format_version || !document.contains("operators")) {
+        throw Error(
+            fmt::format("{} holds no corrections of version {}: `atalla learn` writes them", file.string(), format_version));
     }
     Corrections corrections;
     for (const auto &[op, one] : document.at("operators").items()) {
@@ -261,11 +265,13 @@ const Corrections &shipped_corrections() {
         }
         std::error_code ignored;
         const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-        const std::filesystem::path installed = program.parent_path().parent_path() / "share" / "atalla-tune" / "corrections.json";
+        const std::filesystem::path installed =
+            program.parent_path().parent_path() / "share" / "atalla-tune" / "corrections.json";
         if (std::filesystem::exists(installed, ignored)) {
             return read_corrections(installed);
         }
-        return std::filesystem::exists(ATALLA_CORRECTIONS_FILE, ignored) ? read_corrections(ATALLA_CORRECTIONS_FILE) : Corrections();
+        return std::filesystem::exists(ATALLA_CORRECTIONS_FILE, ignored) ? read_corrections(ATALLA_CORRECTIONS_FILE)
+                                                                         : Corrections();
     }();
     return corrections;
 }
@@ -303,7 +309,9 @@ CorrectionQuality judge_correction(const std::vector<MeasuredTask> &tasks, size_
             }
             const auto factor = correction.of(task->features);
             const auto drafted = [](const MeasuredPoint &point) { return point.drafted; };
-            const auto corrected = [&](const MeasuredPoint &point) { return point.drafted * factor(point.point, point.drafted); };
+            const auto corrected = [&](const MeasuredPoint &point) {
+                return point.drafted * factor(point.point, point.drafted);
+            };
             quality.tasks++;
             quality.points += task->points.size();
             quality.error_drafted += spread(*task, drafted);

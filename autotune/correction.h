@@ -22,12 +22,12 @@ Features task_features(const std::string &workload, const Machine &machine, int6
 // A measured point of a workload.
 struct MeasuredPoint {
     Point point;
-    double drafted = 0;      // by the analytic draft, more than 0
+    double drafted = 0;  // by the analytic draft, more than 0
     int64_t cycles = 0;
-    bool at_least = false;   // given up after `cycles`
+    bool at_least = false;  // given up after `cycles`
 };
 struct MeasuredTask {
-    Features features;       // task_features()
+    Features features;  // task_features()
     std::vector<MeasuredPoint> points;
 };
 
@@ -42,7 +42,7 @@ public:
     std::function<double(const Point &, double drafted)> of(Features task) const;
 
     nlohmann::json json() const;
-    static Correction from_json(const nlohmann::json &json);   // Error if it is not one
+    static Correction from_json(const nlohmann::json &json);  // Error if it is not one
 
 private:
     class Row;
@@ -55,7 +55,7 @@ private:
 // Corrections by operator name: the file that `atalla learn` writes.
 using Corrections = std::map<std::string, Correction>;
 void write_corrections(const Corrections &corrections, const std::filesystem::path &file);
-Corrections read_corrections(const std::filesystem::path &file);   // Error naming the file
+Corrections read_corrections(const std::filesystem::path &file);  // Error naming the file
 
 // Those that ship, or those of the file in $ATALLA_CORRECTIONS; none if that is empty. Read once.
 const Corrections &shipped_corrections();
@@ -66,10 +66,10 @@ std::function<double(const Point &)> corrected_draft(const Corrections &correcti
 
 // How good predictions are on tasks that they were not learned from: trained on the others, `folds` times.
 struct CorrectionQuality {
-    size_t tasks = 0, points = 0;                       // judged: tasks with several points that ran
-    double error_drafted = 0, error_corrected = 0;      // mean absolute, of the logarithm, about a task's own mean
+    size_t tasks = 0, points = 0;                   // judged: tasks with several points that ran
+    double error_drafted = 0, error_corrected = 0;  // mean absolute, of the logarithm, about a task's own mean
     // Cycles of the fastest point of a task over those of the point with the best prediction.
-    double share_drafted = 0, share_corrected = 0;      // median
+    double share_drafted = 0, share_corrected = 0;  // median
     double worst_drafted = 0, worst_corrected = 0;
     bool wins() const { return error_corrected < error_drafted && share_corrected >= share_drafted; }
 };

@@ -26,7 +26,9 @@ struct DraftRanking {
     int64_t drafted = 0;              // how many were priced to find them
     bool whole_space = false;         // otherwise a sample of it
     // The first, if it was compared with all others.
-    std::optional<Point> best() const { return whole_space && !points.empty() ? std::optional(points.front().point) : std::nullopt; }
+    std::optional<Point> best() const {
+        return whole_space && !points.empty() ? std::optional(points.front().point) : std::nullopt;
+    }
 };
 
 // The best `keep` points (0: all) of the space, or of a random sample of `limit` if the space is larger.

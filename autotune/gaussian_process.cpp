@@ -17,7 +17,10 @@ constexpr size_t enough_to_choose = 3;
 }  // namespace
 
 GaussianProcess::GaussianProcess(std::vector<std::vector<double>> points, std::vector<double> values, double prior_deviation)
-    : points_(std::move(points)), values_(std::move(values)), amplitude_(prior_deviation * prior_deviation), length_(lengths[0]) {
+    : points_(std::move(points)),
+      values_(std::move(values)),
+      amplitude_(prior_deviation * prior_deviation),
+      length_(lengths[0]) {
     const double count = static_cast<double>(values_.size());
     mean_ = values_.empty() ? 0 : std::accumulate(values_.begin(), values_.end(), 0.0) / count;
     double best = -INFINITY, best_length = length_;

@@ -29,8 +29,8 @@ private:
 
     std::vector<std::vector<double>> points_;
     std::vector<double> values_;
-    double mean_ = 0, amplitude_, length_;   // amplitude_: the variance far from all points
-    std::vector<std::vector<double>> lower_; // Cholesky factor of the kernel matrix over amplitude_
+    double mean_ = 0, amplitude_, length_;    // amplitude_: the variance far from all points
+    std::vector<std::vector<double>> lower_;  // Cholesky factor of the kernel matrix over amplitude_
     std::vector<double> weights_;
 };
 

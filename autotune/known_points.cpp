@@ -16,9 +16,7 @@ bool settles(const Trial &trial, int64_t cycles) {
 
 }  // namespace
 
-void KnownPoints::remember(StoredTrial stored) {
-    stored_.emplace(stored.trial.point, std::move(stored));
-}
+void KnownPoints::remember(StoredTrial stored) { stored_.emplace(stored.trial.point, std::move(stored)); }
 
 const StoredTrial *KnownPoints::stored(const Point &point) const {
     const auto found = stored_.find(point);

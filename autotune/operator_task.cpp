@@ -37,18 +37,21 @@ std::function<double(const Point &)> analytic_draft(std::shared_ptr<const Worklo
     return [workload = std::move(workload), machine](const Point &point) { return workload->draft(machine, point); };
 }
 
-std::function<double(const Point &)> shipped_draft(const Operator &op, std::shared_ptr<const Workload> workload, const Machine &machine) {
+std::function<double(const Point &)> shipped_draft(const Operator &op, std::shared_ptr<const Workload> workload,
+                                                   const Machine &machine) {
     Features features = task_features(workload->text(), machine, workload->bound(machine).cycles);
     return corrected_draft(shipped_corrections(), op.name(), std::move(features), analytic_draft(std::move(workload), machine));
 }
 
-MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database) {
+MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Workload> &workload, const Machine &machine,
+                           const Database &database) {
     MeasuredTask task{task_features(workload->text(), machine, workload->bound(machine).cycles), {}};
     const Space space = workload->space(machine);
     for (const StoredTrial &stored : database.trials_of(key)) {
         const Trial &trial = stored.trial;
         const bool given_up = trial.status == Trial::TimedOut && trial.cycles > 0;
-        if ((trial.status != Trial::Ok && !given_up) || stored.verification == Verification::Differs || !violation(space, trial.point).empty()) {
+        if ((trial.status != Trial::Ok && !given_up) || stored.verification == Verification::Differs ||
+            !violation(space, trial.point).empty()) {
             continue;
         }
         if (const double drafted = workload->draft(machine, trial.point); drafted > 0) {
@@ -72,7 +75,9 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.bound_cycles = bound.cycles;
     task.bound_by = bound.binding;
     task.draft = analytic_draft(std::shared_ptr<const Workload>(evaluator, &workload), machine);
-    task.least_cycles = [evaluator](const Point &point) { return evaluator->workload().least_cycles(evaluator->machine(), point); };
+    task.least_cycles = [evaluator](const Point &point) {
+        return evaluator->workload().least_cycles(evaluator->machine(), point);
+    };
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };

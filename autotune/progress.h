@@ -11,7 +11,7 @@ namespace atalla {
 enum class ProgressMode { Automatic, Bar, Lines, Quiet };  // Automatic: Bar on a terminal, otherwise Lines
 
 struct ProgressState {
-    std::string what;  // operator and workload, shortened by whoever sets it
+    std::string what;       // operator and workload, shortened by whoever sets it
     bool drafting = false;  // the points of the space are priced, none is evaluated yet
     int64_t done = 0;
     int64_t total = 0;  // 0: unknown

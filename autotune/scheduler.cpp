@@ -186,7 +186,8 @@ private:
                 entry.outcome.result.interrupted = result.interrupted;
                 entry.outcome.result.seconds = entry.seconds;
                 if (entry.outcome.result.stopped_because.empty()) {
-                    entry.outcome.result.stopped_because = result.interrupted ? "interrupted" : "the budget of the list was used";
+                    entry.outcome.result.stopped_because =
+                        result.interrupted ? "interrupted" : "the budget of the list was used";
                 }
                 // The tensors of a task are large.
                 entry.session.reset();

@@ -11,29 +11,29 @@
 namespace atalla {
 
 struct ScheduledTask {
-    std::string name;         // for the progress view
-    int64_t count = 1;        // how often the model runs it
-    int64_t least_cycles = 1; // about what it costs at least, such as its bound: the most expensive goes first
+    std::string name;          // for the progress view
+    int64_t count = 1;         // how often the model runs it
+    int64_t least_cycles = 1;  // about what it costs at least, such as its bound: the most expensive goes first
     // Called when the task's turn first comes.
     std::function<std::unique_ptr<TuningTask>()> make;
 };
 
 struct ScheduleOptions {
-    TuneOptions each;         // max_trials: of one task at most; its time, progress and signals are those below
-    int64_t max_trials = 0;   // of all tasks together, 0: no limit
-    double max_seconds = 0;   // of all, 0: no limit
+    TuneOptions each;        // max_trials: of one task at most; its time, progress and signals are those below
+    int64_t max_trials = 0;  // of all tasks together, 0: no limit
+    double max_seconds = 0;  // of all, 0: no limit
     ProgressMode progress = ProgressMode::Automatic;
 };
 
 struct ScheduledResult {
-    TuneResult result;          // found is false if the task never had a turn
-    std::string problem;        // why it could not be tuned; empty otherwise
-    int64_t first_cycles = 0;   // of the first point that ran: what the draft alone would have given; 0: none ran
+    TuneResult result;         // found is false if the task never had a turn
+    std::string problem;       // why it could not be tuned; empty otherwise
+    int64_t first_cycles = 0;  // of the first point that ran: what the draft alone would have given; 0: none ran
     int64_t batches = 0;
 };
 
 struct ScheduleResult {
-    std::vector<ScheduledResult> tasks;   // in the order given
+    std::vector<ScheduledResult> tasks;  // in the order given
     bool interrupted = false;
     int64_t trials = 0;
     double seconds = 0;

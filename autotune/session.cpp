@@ -22,7 +22,8 @@ namespace {
 
 // So many points that are left are visited whatever the strategy thinks of them.
 constexpr size_t few_points = 32;
-// So many values of a space are tried between two looks at the clock and at signals, and drafting this long, in seconds, is shown.
+// So many values of a space are tried between two looks at the clock and at signals, and drafting this long, in seconds, is
+// shown.
 constexpr uint64_t pulse_every = 256;
 constexpr double shown_after = 1;
 
@@ -100,7 +101,8 @@ struct TuningSession::Impl {
         result_.seconds = elapsed();
         if (database_) {
             if (result_.verified) {
-                database_->record_certificate({task_.key(), task_.bound_cycles, task_.bound_by, result_.optimal_in_space ? result_.cycles : 0});
+                database_->record_certificate(
+                    {task_.key(), task_.bound_cycles, task_.bound_by, result_.optimal_in_space ? result_.cycles : 0});
             }
             database_->end_run(run_, result_.interrupted ? "interrupted" : "finished");
         }
@@ -134,9 +136,7 @@ struct TuningSession::Impl {
     }
 
     // For so many times the best cycles a candidate may run; 0: without limit.
-    double factor() const {
-        return options_.prove ? 1 : options_.strategy == Strategy::Exhaustive ? 0 : options_.cut_off;
-    }
+    double factor() const { return options_.prove ? 1 : options_.strategy == Strategy::Exhaustive ? 0 : options_.cut_off; }
 
     // How far a candidate may run before it is given up; 0: to its end. Decided between batches, so that it does not depend
     // on which trial of a batch ends first.
@@ -150,7 +150,8 @@ struct TuningSession::Impl {
             std::vector<Point> batch = proposer_->propose(n, outcomes_);
             const bool ended = batch.empty();
             if (options_.prove && outcomes_.best()) {
-                passed_over_ += static_cast<int64_t>(std::erase_if(batch, [&](const Point &point) { return known_.ruled_out(point, outcomes_.best()->cycles); }));
+                passed_over_ += static_cast<int64_t>(std::erase_if(
+                    batch, [&](const Point &point) { return known_.ruled_out(point, outcomes_.best()->cycles); }));
             }
             if (ended || !batch.empty()) {
                 return batch;
@@ -158,8 +159,8 @@ struct TuningSession::Impl {
         }
     }
 
-    // Where at most so many points are left that may be faster than the best, and the budget covers them: evaluates `n` of them, by
-    // the draft the best, or ends the search after the last, which is a proof. False where more are left.
+    // Where at most so many points are left that may be faster than the best, and the budget covers them: evaluates `n` of
+    // them, by the draft the best, or ends the search after the last, which is a proof. False where more are left.
     bool finish_space(size_t n, size_t few) {
         std::optional<std::vector<Point>> left = all_that_is_left(few);
         if (!left) {

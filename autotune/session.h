@@ -17,7 +17,8 @@ public:
     TuningSession(const TuningSession &) = delete;
     TuningSession &operator=(const TuningSession &) = delete;
 
-    // Evaluates the next batch, of so many points at most (0: TuneOptions::batch). False at the end of the search: of its budget, of its points, or by a signal.
+    // Evaluates the next batch, of so many points at most (0: TuneOptions::batch). False at the end of the search: of its
+    // budget, of its points, or by a signal.
     bool step(int64_t at_most = 0);
     const Outcomes &outcomes() const;
     // Chooses and verifies the winner, and closes the run. The last call.

@@ -32,7 +32,8 @@ public:
         };
         while (batch.size() < n) {
             bool born = false;
-            for (int attempt = 0; attempt < attempts && !born && outcomes.size() >= first_generation && parents.size() > 1; attempt++) {
+            for (int attempt = 0; attempt < attempts && !born && outcomes.size() >= first_generation && parents.size() > 1;
+                 attempt++) {
                 const Point point = child(parents);
                 born = violation(task_.space, point).empty() && take(point);
             }

@@ -67,9 +67,10 @@ private:
         for (size_t i = 0; i < parameter.values.size(); i++) {
             const double last = static_cast<double>(parameter.values.size() - 1);
             const double value = static_cast<double>(parameter.values[i]);
-            axis.position[parameter.values[i]] =
-                *least > 0 ? std::log(value / static_cast<double>(*least)) / std::log(static_cast<double>(*most) / static_cast<double>(*least))
-                           : static_cast<double>(i) / last;
+            axis.position[parameter.values[i]] = *least > 0
+                                                     ? std::log(value / static_cast<double>(*least)) /
+                                                           std::log(static_cast<double>(*most) / static_cast<double>(*least))
+                                                     : static_cast<double>(i) / last;
         }
         return axis;
     }
@@ -85,7 +86,9 @@ public:
             (runs(trial) ? ran_ : failed_).push_back(coordinates.of(trial.point));
         }
     }
-    static bool runs(const Trial &trial) { return (trial.status == Trial::Ok || trial.status == Trial::TimedOut) && trial.cycles > 0; }
+    static bool runs(const Trial &trial) {
+        return (trial.status == Trial::Ok || trial.status == Trial::TimedOut) && trial.cycles > 0;
+    }
 
     double risk(const std::vector<double> &place) const {
         const double against = nearness(failed_, place);
@@ -199,7 +202,8 @@ private:
         for (const Trial *trial : known) {
             // One that was given up took longer than it ran, which is as much as the search needs to know.
             points.push_back(coordinates_.of(trial->point));
-            errors.push_back(std::log(static_cast<double>(trial->cycles)) - log_of(task_.draft ? task_.draft(trial->point) : 0));
+            errors.push_back(std::log(static_cast<double>(trial->cycles)) -
+                             log_of(task_.draft ? task_.draft(trial->point) : 0));
         }
         return {std::move(points), std::move(errors), prior_deviation};
     }

@@ -120,7 +120,8 @@ TuningTask sweep_task(const TuningCache &sweep, const Corrections &corrections) 
     };
     task.draft = drafted;
     if (corrections.contains(task.op)) {
-        task.draft = corrected_draft(corrections, task.op, task_features(task.workload, find_machine(sweep.machine_name), sweep.bound_cycles), drafted);
+        task.draft = corrected_draft(
+            corrections, task.op, task_features(task.workload, find_machine(sweep.machine_name), sweep.bound_cycles), drafted);
     }
     task.evaluate = [records](const Point &point, int64_t limit) {
         Trial trial = records->at(point).trial;

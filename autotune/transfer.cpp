@@ -39,7 +39,9 @@ std::vector<double> coordinates(const Space &space, const json &workload, const 
         }
     }
     for (const json &member : workload) {
-        place.push_back(member.is_number() ? place_of(member.get<double>()) : member.is_boolean() && member.get<bool>() ? flag_distance : 0);
+        place.push_back(member.is_number()                          ? place_of(member.get<double>())
+                        : member.is_boolean() && member.get<bool>() ? flag_distance
+                                                                    : 0);
     }
     return place;
 }
@@ -83,7 +85,9 @@ std::optional<GaussianProcess> learned(const TuningTask &task, const std::vector
             }
         }
     }
-    return points.empty() ? std::nullopt : std::optional<GaussianProcess>(std::in_place, std::move(points), std::move(errors), prior_deviation);
+    return points.empty()
+               ? std::nullopt
+               : std::optional<GaussianProcess>(std::in_place, std::move(points), std::move(errors), prior_deviation);
 }
 
 }  // namespace
@@ -113,7 +117,8 @@ double workload_distance(const std::string &one, const std::string &other) {
 Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSource> &sources, const TransferOptions &options) {
     const DraftRanking ranking = rank_by_draft(task, options.draft_limit, options.candidates, options.seed, options.threads);
     if (ranking.points.empty()) {
-        throw Error(fmt::format("{} {} has no schedule on machine {}: {}", task.op, task.workload, task.machine_name, why_empty(task.space)));
+        throw Error(fmt::format("{} {} has no schedule on machine {}: {}", task.op, task.workload, task.machine_name,
+                                why_empty(task.space)));
     }
     Transfer transfer;
     transfer.drafted = ranking.points.front().point;
@@ -130,7 +135,8 @@ Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSou
     std::vector<GaussianProcess::Prediction> errors(ranking.points.size());
 #pragma omp parallel for schedule(static)
     for (int64_t i = 0; i < size; i++) {
-        errors[static_cast<size_t>(i)] = process->predict(coordinates(task.space, workload, ranking.points[static_cast<size_t>(i)].point));
+        errors[static_cast<size_t>(i)] =
+            process->predict(coordinates(task.space, workload, ranking.points[static_cast<size_t>(i)].point));
     }
     double least = INFINITY;
     for (size_t i = 0; i < errors.size(); i++) {

@@ -14,9 +14,9 @@ struct TransferSource {
     struct Measured {
         Point point;
         int64_t cycles = 0;
-        double predicted = 0;   // by the draft of that workload
+        double predicted = 0;  // by the draft of that workload
     };
-    std::string workload;       // canonical JSON
+    std::string workload;  // canonical JSON
     std::vector<Measured> measured;
 };
 
@@ -32,15 +32,15 @@ struct TransferOptions {
 struct Transfer {
     Point point;
     double expected_cycles = 0;
-    double uncertainty = 0;      // of the expectation, as a share of it
-    Point drafted;               // what the draft alone would take
+    double uncertainty = 0;  // of the expectation, as a share of it
+    Point drafted;           // what the draft alone would take
     double drafted_cycles = 0;
     struct From {
         std::string workload;
-        double distance;         // 0: the same; 1: about one size doubled eightfold
+        double distance;  // 0: the same; 1: about one size doubled eightfold
         size_t measured;
     };
-    std::vector<From> from;      // the nearest first; empty: the draft alone decided
+    std::vector<From> from;  // the nearest first; empty: the draft alone decided
 };
 
 // How far two workloads are apart: by the logarithms of their numbers. Infinite if anything else differs in a way that makes
@@ -48,6 +48,7 @@ struct Transfer {
 double workload_distance(const std::string &one, const std::string &other);
 
 // Error if the space is empty.
-Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSource> &sources, const TransferOptions &options = {});
+Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSource> &sources,
+                           const TransferOptions &options = {});
 
 }  // namespace atalla

@@ -27,9 +27,9 @@ Strategy parse_strategy(std::string_view name);
 
 // As they are here, the commands tune if nothing is said.
 struct TuneOptions {
-    Strategy strategy = Strategy::Draft;   // the best of them in bench/search_bench.cpp
-    int64_t max_trials = 32;  // trials proposed, those found in the database included; 0: no limit
-    double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
+    Strategy strategy = Strategy::Draft;  // the best of them in bench/search_bench.cpp
+    int64_t max_trials = 32;              // trials proposed, those found in the database included; 0: no limit
+    double max_seconds = 0;               // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
     int threads = 0;                 // 0: what OpenMP offers. Never changes the result
     int batch = 8;                   // trials between two decisions; changes the course of the search
@@ -57,11 +57,12 @@ struct TuneResult {
     bool found = false;  // a point that ran; false: see failures and notes
     Point best;
     int64_t cycles = 0;
-    double bound_share = 0;       // bound / cycles, 0 if the bound is unknown
-    bool verified = false;        // best equals the unoptimized program bit for bit, and is stored as winner
-    // Every point of the space ran to its end, ran for at least `cycles`, cannot run or cannot be faster by its own bound: none is.
+    double bound_share = 0;  // bound / cycles, 0 if the bound is unknown
+    bool verified = false;   // best equals the unoptimized program bit for bit, and is stored as winner
+    // Every point of the space ran to its end, ran for at least `cycles`, cannot run or cannot be faster by its own bound: none
+    // is.
     bool optimal_in_space = false;
-    int64_t ruled_out = 0;        // with optimal_in_space: points that were not run, by their bounds
+    int64_t ruled_out = 0;  // with optimal_in_space: points that were not run, by their bounds
     // The draft priced every point of the space, and the one that it prefers to all others was evaluated.
     bool model_optimum_tried = false;
     bool interrupted = false;     // by a signal; the same command goes on where this one stopped

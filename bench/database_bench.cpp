@@ -22,17 +22,21 @@ public:
     MillionTrials() : file_(std::filesystem::temp_directory_path() / fmt::format("atalla-bench-{}.db", getpid())) {
         { const Database created(file_); }
         sqlite::Connection connection(file_, sqlite::Access::ReadWrite, 1000);
-        connection.execute("BEGIN; INSERT INTO machine(fingerprint, name) VALUES ('machine-1', 'ax01');"
-                           "INSERT INTO compiler(fingerprint) VALUES ('compiler-1')");
-        connection.execute(fmt::format("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
-                                       " INSERT INTO workload(op, description) SELECT 'gemm', '{{\"m\":' || i || '}}' FROM n",
-                                       workloads - 1));
-        connection.execute(fmt::format(
-            "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
-            " INSERT INTO trial(workload, machine, compiler, point, status, cycles, reason, counters, seconds_lower, seconds_simulate,"
-            " verification, differs, run, made) SELECT workload.id, 1, 1, '{{\"rows\":' || i || '}}', 'ok', 1000 + (i * 7919) % 4001, '',"
-            " '{{\"cycles\":1}}', 0.1, 0.1, i % 50 = 0, '', '', 0 FROM workload, n",
-            trials_each - 1));
+        connection.execute(
+            "BEGIN; INSERT INTO machine(fingerprint, name) VALUES ('machine-1', 'ax01');"
+            "INSERT INTO compiler(fingerprint) VALUES ('compiler-1')");
+        connection.execute(
+            fmt::format("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+                        " INSERT INTO workload(op, description) SELECT 'gemm', '{{\"m\":' || i || '}}' FROM n",
+                        workloads - 1));
+        connection.execute(
+            fmt::format("WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+                        " INSERT INTO trial(workload, machine, compiler, point, status, cycles, reason, counters, "
+                        "seconds_lower, seconds_simulate,"
+                        " verification, differs, run, made) SELECT workload.id, 1, 1, '{{\"rows\":' || i || '}}', 'ok', 1000 + "
+                        "(i * 7919) % 4001, '',"
+                        " '{{\"cycles\":1}}', 0.1, 0.1, i % 50 = 0, '', '', 0 FROM workload, n",
+                        trials_each - 1));
         connection.execute("COMMIT");
     }
     ~MillionTrials() {

@@ -15,17 +15,19 @@ namespace {
 
 struct Case {
     const char *shape, *machine;
-    double upstream = 0;   // cycles, on fsim packets; 0: no figure
+    double upstream = 0;  // cycles, on fsim packets; 0: no figure
 };
 
 // Upstream: the best of its simulator's schedules (64 to 1024) and its packet count on fsim; microarchitecture reference
 // 12.2, 12.3 and 13. Its array accumulates, so the figures stand beside ax01-psum.
 constexpr Case cases[] = {
-    {"64x64x64", "ax01"}, {"128x128x128", "ax01"}, {"256x256x256", "ax01"}, {"512x512x512", "ax01"}, {"1024x1024x1024", "ax01"},
-    {"197x768x768", "ax01"}, {"100x70x50", "ax01"}, {"1x4096x4096", "ax01"}, {"4096x1x64", "ax01"}, {"33x33x33", "ax01"},
-    {"64x64x64", "ax01-psum", 4983}, {"128x128x128", "ax01-psum", 37887}, {"256x256x256", "ax01-psum"}, {"512x512x512", "ax01-psum"},
-    {"1024x1024x1024", "ax01-psum", 11.17e6}, {"197x768x768", "ax01-psum"}, {"100x70x50", "ax01-psum"}, {"1x4096x4096", "ax01-psum"},
-    {"4096x1x64", "ax01-psum"}, {"33x33x33", "ax01-psum"}, {"64x64x64", "fsim", 3078},
+    {"64x64x64", "ax01"},         {"128x128x128", "ax01"},         {"256x256x256", "ax01"},
+    {"512x512x512", "ax01"},      {"1024x1024x1024", "ax01"},      {"197x768x768", "ax01"},
+    {"100x70x50", "ax01"},        {"1x4096x4096", "ax01"},         {"4096x1x64", "ax01"},
+    {"33x33x33", "ax01"},         {"64x64x64", "ax01-psum", 4983}, {"128x128x128", "ax01-psum", 37887},
+    {"256x256x256", "ax01-psum"}, {"512x512x512", "ax01-psum"},    {"1024x1024x1024", "ax01-psum", 11.17e6},
+    {"197x768x768", "ax01-psum"}, {"100x70x50", "ax01-psum"},      {"1x4096x4096", "ax01-psum"},
+    {"4096x1x64", "ax01-psum"},   {"33x33x33", "ax01-psum"},       {"64x64x64", "fsim", 3078},
 };
 
 std::shared_ptr<const Evaluator> evaluator_of(const Case &one) {
@@ -43,7 +45,8 @@ void tuned(benchmark::State &state, const Case &one) {
             state.SkipWithError(result.notes.empty() ? "no schedule found" : result.notes.front().c_str());
             continue;
         }
-        const auto cycles = static_cast<double>(result.cycles), bound = static_cast<double>(evaluator->workload().bound(evaluator->machine()).cycles);
+        const auto cycles = static_cast<double>(result.cycles),
+                   bound = static_cast<double>(evaluator->workload().bound(evaluator->machine()).cycles);
         state.counters["cycles"] = cycles;
         state.counters["bound"] = bound;
         state.counters["bound_share"] = bound / cycles;
@@ -93,7 +96,8 @@ int main(int argc, char **argv) {
     benchmark::RegisterBenchmark("lower_and_generate/512x512x512/ax01", lower_and_generate)->Unit(benchmark::kMillisecond);
     benchmark::RegisterBenchmark("trials/128x128x128/ax01", trials)->Unit(benchmark::kSecond)->UseRealTime();
     for (const Case &one : cases)
-        benchmark::RegisterBenchmark((std::string("gemm/") + one.shape + "/" + one.machine).c_str(), [&one](benchmark::State &state) { tuned(state, one); })
+        benchmark::RegisterBenchmark((std::string("gemm/") + one.shape + "/" + one.machine).c_str(),
+                                     [&one](benchmark::State &state) { tuned(state, one); })
             ->Iterations(1)
             ->Unit(benchmark::kSecond)
             ->UseRealTime();

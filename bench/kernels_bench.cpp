@@ -1,5 +1,5 @@
-// Speed of the simulator on the kernels of the registry: simulated cycles a second on the hardware machines, packets a second on fsim.
-// A kernel is the best of the points that the draft puts first; its data are in memory before the clock starts.
+// Speed of the simulator on the kernels of the registry: simulated cycles a second on the hardware machines, packets a second
+// on fsim. A kernel is the best of the points that the draft puts first; its data are in memory before the clock starts.
 #include <benchmark/benchmark.h>
 
 #include <string>
@@ -19,12 +19,19 @@ namespace {
 
 struct Kernel {
     const char *op, *shape;
-    bool fits_fsim = true;   // whose two pads are small
+    bool fits_fsim = true;  // whose two pads are small
 };
 constexpr Kernel kernels[] = {
-    {"gemm", "128x128x128"}, {"gemm", "256x256x256"}, {"gemm", "512x512x512"},
-    {"layer_norm", "128x512,512,512"}, {"softmax", "128x512"}, {"relu", "256x512"}, {"add", "256x512,256x512"},
-    {"scaled_dot_product_attention", "1x1x128x64,1x1x128x64,1x1x128x64", false}, {"conv2d", "1x64x14x14,64x64x3x3", false}, {"gelu", "256x512"},
+    {"gemm", "128x128x128"},
+    {"gemm", "256x256x256"},
+    {"gemm", "512x512x512"},
+    {"layer_norm", "128x512,512,512"},
+    {"softmax", "128x512"},
+    {"relu", "256x512"},
+    {"add", "256x512,256x512"},
+    {"scaled_dot_product_attention", "1x1x128x64,1x1x128x64,1x1x128x64", false},
+    {"conv2d", "1x64x14x14,64x64x3x3", false},
+    {"gelu", "256x512"},
 };
 
 Program kernel_program(const Kernel &kernel, const Machine &machine) {
@@ -69,8 +76,9 @@ int main(int argc, char **argv) {
         for (const Kernel &kernel : kernels) {
             if (!kernel.fits_fsim && std::string_view(machine) == "fsim") continue;
             const std::string name = std::string(kernel.op) + "/" + kernel.shape + "/" + machine;
-            benchmark::RegisterBenchmark(name.c_str(), [&kernel, machine](benchmark::State &state) { simulate(state, kernel, machine); })
-                ->Unit(benchmark::kMillisecond);
+            benchmark::RegisterBenchmark(name.c_str(), [&kernel, machine](benchmark::State &state) {
+                simulate(state, kernel, machine);
+            })->Unit(benchmark::kMillisecond);
         }
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

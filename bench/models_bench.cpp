@@ -1,4 +1,5 @@
-// What a user waits for: BERT of 2 and 12 layers from its archive to a loadable with all winners known, and opening the loadable.
+// What a user waits for: BERT of 2 and 12 layers from its archive to a loadable with all winners known, and opening the
+// loadable.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -23,7 +24,9 @@ namespace {
 // A folder that goes with the program.
 class Folder {
 public:
-    Folder() : path_(std::filesystem::temp_directory_path() / fmt::format("atalla-bench-models-{}", getpid())) { std::filesystem::create_directories(path_); }
+    Folder() : path_(std::filesystem::temp_directory_path() / fmt::format("atalla-bench-models-{}", getpid())) {
+        std::filesystem::create_directories(path_);
+    }
     ~Folder() {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
@@ -43,8 +46,12 @@ const Folder &folder() {
 std::filesystem::path archive(int64_t layers) {
     const std::filesystem::path file = folder() / fmt::format("bert_{}.pt2", layers);
     if (std::filesystem::exists(file)) return file;
-    const std::string command = fmt::format("'{}' '{}' bert_{} '{}' >&2", ATALLA_BENCH_PYTHON, source_path("tests/models/zoo.py").string(), layers, file.string());
-    if (std::system(command.c_str()) != 0) throw Error("the models are exported with the packages of requirements-test.txt: build/env/bin/pip install -r requirements-test.txt");
+    const std::string command = fmt::format("'{}' '{}' bert_{} '{}' >&2", ATALLA_BENCH_PYTHON,
+                                            source_path("tests/models/zoo.py").string(), layers, file.string());
+    if (std::system(command.c_str()) != 0)
+        throw Error(
+            "the models are exported with the packages of requirements-test.txt: build/env/bin/pip install -r "
+            "requirements-test.txt");
     return file;
 }
 
@@ -62,7 +69,7 @@ void warm(Database &database, const Graph &graph, const Machine &machine) {
             const TrialKey key = {one.op->name(), one.workload->text(), machine.fingerprint(), compiler_fingerprint()};
             database.record_trial(key, trial);
             database.mark_verified(key, trial.point);
-        } catch (const Error &) {   // a kernel of several nodes that does not compile: they stay apart
+        } catch (const Error &) {  // a kernel of several nodes that does not compile: they stay apart
         }
     }
 }
@@ -96,7 +103,8 @@ void load_bert(benchmark::State &state) {
         const std::filesystem::path file = folder() / "bert.atl";
         {
             const CompiledModel model = compiled(state.range(0), find_machine("ax01"));
-            std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(model.bytes.data()), static_cast<std::streamsize>(model.bytes.size()));
+            std::ofstream(file, std::ios::binary)
+                .write(reinterpret_cast<const char *>(model.bytes.data()), static_cast<std::streamsize>(model.bytes.size()));
         }
         for (auto _ : state) benchmark::DoNotOptimize(Model::load(file));
         state.counters["bytes"] = static_cast<double>(std::filesystem::file_size(file));

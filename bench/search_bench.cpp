@@ -74,7 +74,9 @@ int main(int argc, char **argv) {
     using atalla::Strategy;
     const auto add = [&](Strategy strategy, bool corrected) {
         const std::string name = std::string("search/") + atalla::strategy_name(strategy) + (corrected ? "" : "/uncorrected");
-        benchmark::RegisterBenchmark(name.c_str(), atalla::search, strategy, corrected, all)->Iterations(1)->Unit(benchmark::kMillisecond);
+        benchmark::RegisterBenchmark(name.c_str(), atalla::search, strategy, corrected, all)
+            ->Iterations(1)
+            ->Unit(benchmark::kMillisecond);
     };
     // The others do not look at the draft.
     for (const Strategy strategy : {Strategy::Model, Strategy::Draft}) {

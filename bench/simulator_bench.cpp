@@ -124,7 +124,8 @@ void batch(benchmark::State &state, int programs, int rounds) {
 // The reference timing model, for comparison.
 void reference_model(benchmark::State &state) {
     Simulator simulator(find_machine("ax01"));
-    simulator.load(assemble("addi.s x2, x0, 999\nloop: mul.vv v1, v2, v3, 0\nadd.vv v4, v2, v3, 0\nblt.s x1, x2, loop, 1\nhalt.s\n"));
+    simulator.load(
+        assemble("addi.s x2, x0, 999\nloop: mul.vv v1, v2, v3, 0\nadd.vv v4, v2, v3, 0\nblt.s x1, x2, loop, 1\nhalt.s\n"));
     uint64_t cycles = 0;
     for (auto _ : state) {
         cycles += simulator.run({.model = TimingModel::Reference}).counters.cycles;
@@ -146,12 +147,14 @@ int main(int argc, char **argv) {
         atalla::add("matrix_product", machine, atalla::assemble(atalla::matrix_product));
     }
     for (const char *machine : {"fsim", "ax01"}) {
-        benchmark::RegisterBenchmark((std::string("start_up_1024_cubed/") + machine).c_str(),
-                                     [machine](benchmark::State &state) { atalla::start_up(state, machine); })
-            ->Unit(benchmark::kMillisecond);
+        benchmark::RegisterBenchmark((std::string("start_up_1024_cubed/") + machine).c_str(), [machine](
+                                                                                                  benchmark::State &state) {
+            atalla::start_up(state, machine);
+        })->Unit(benchmark::kMillisecond);
     }
     for (const auto &[name, programs, rounds] : {std::tuple{"batch/long", 32, 1600}, std::tuple{"batch/short", 512, 20}}) {
-        benchmark::RegisterBenchmark(name, [programs, rounds](benchmark::State &state) { atalla::batch(state, programs, rounds); })
+        benchmark::RegisterBenchmark(name,
+                                     [programs, rounds](benchmark::State &state) { atalla::batch(state, programs, rounds); })
             ->Iterations(10)
             ->UseRealTime()
             ->Unit(benchmark::kMillisecond);

@@ -17,18 +17,21 @@ namespace {
 // Which pointer an access needs: what varies, in bytes, which of two copies (for the register banks), and for what.
 struct PointerKey {
     int allocation = -1;
-    std::map<int, int64_t> terms;   // atom -> bytes
+    std::map<int, int64_t> terms;  // atom -> bytes
     Reg slot;
     int copy = 0;
-    bool stores = false;            // reads and writes that move with a loop: where iterations overlap, they are at different rows
-    bool wraps = false;             // may be below zero: wrapped inside the pad
-    int64_t window = 0;             // which of several ranges of constant rows, where one pointer for all would take many offsets
+    bool stores = false;  // reads and writes that move with a loop: where iterations overlap, they are at different rows
+    bool wraps = false;   // may be below zero: wrapped inside the pad
+    int64_t window = 0;   // which of several ranges of constant rows, where one pointer for all would take many offsets
     auto operator<=>(const PointerKey &) const = default;
 };
 
 class AddressLowering {
 public:
-    AddressLowering(Kernel &kernel, bool optimize) : kernel_(kernel), optimize_(optimize), spread_(optimize && kernel.machine->timed() && kernel.machine->regs.scalar_conflict) {}
+    AddressLowering(Kernel &kernel, bool optimize)
+        : kernel_(kernel),
+          optimize_(optimize),
+          spread_(optimize && kernel.machine->timed() && kernel.machine->regs.scalar_conflict) {}
 
     void run() {
         choose_copies(kernel_.body);
@@ -39,7 +42,8 @@ public:
 
 private:
     static constexpr int32_t smallest_immediate = -2048, largest_immediate = 2047;
-    // Rows of a buffer that stays where it is have a base for every so many of them: their offsets are few constants, which buffers share.
+    // Rows of a buffer that stays where it is have a base for every so many of them: their offsets are few constants, which
+    // buffers share.
     static constexpr int64_t rows_of_window = 16;
 
     // ---- scalar expressions
@@ -55,7 +59,8 @@ private:
     Reg emit(Opcode opcode, Reg a, Reg b, int32_t imm, Body &out) {
         const Made key{opcode, a, b, imm};
         size_t level = loops_.size();
-        while (numbering_ && level > 0 && !loops_[level - 1].varying.contains(a) && !loops_[level - 1].varying.contains(b)) level--;
+        while (numbering_ && level > 0 && !loops_[level - 1].varying.contains(a) && !loops_[level - 1].varying.contains(b))
+            level--;
         const bool hoisted = level < loops_.size();
         std::map<Made, Reg> &made = hoisted ? loops_[level].made : made_;
         if (const auto it = made.find(key); numbering_ && it != made.end()) return it->second;
@@ -72,7 +77,8 @@ private:
     Reg add_constant(Reg a, int64_t value, Body &out) {
         if (value == 0) return a;
         if (a == zero_scalar) return kernel_.constant(static_cast<int32_t>(value));
-        if (value >= smallest_immediate && value <= largest_immediate) return emit(Opcode::addi_s, a, {}, static_cast<int32_t>(value), out);
+        if (value >= smallest_immediate && value <= largest_immediate)
+            return emit(Opcode::addi_s, a, {}, static_cast<int32_t>(value), out);
         return emit(Opcode::add_s, a, kernel_.constant(static_cast<int32_t>(value)), 0, out);
     }
     Reg multiply(Reg a, int64_t factor, Body &out) {
@@ -130,7 +136,8 @@ private:
         std::vector<Reg> addends;
         for (Reg r : op.src)
             if (r.defined() && r != zero_scalar) addends.push_back(r);
-        for (auto [atom, coefficient] : op.value->terms) addends.push_back(multiply(scalar(kernel_.atoms[atom].expr, op.loop_values, out), coefficient, out));
+        for (auto [atom, coefficient] : op.value->terms)
+            addends.push_back(multiply(scalar(kernel_.atoms[atom].expr, op.loop_values, out), coefficient, out));
         int64_t constant = op.value->constant;
         // What the loop does not change is summed apart.
         const auto varying = std::stable_partition(addends.begin(), addends.end(), [&](Reg r) { return varies(r); });
@@ -169,7 +176,8 @@ private:
             if (node.op && node.op->access && spread_) {
                 copy_of_[&*node.op] = static_cast<int>(next_copy_++ % 2);
                 const auto &terms = node.op->access->row.terms;
-                const bool moves = std::any_of(terms.begin(), terms.end(), [&](const auto &term) { return depends_on(term.first, loop); });
+                const bool moves =
+                    std::any_of(terms.begin(), terms.end(), [&](const auto &term) { return depends_on(term.first, loop); });
                 if (moves && node.op->opcode == Opcode::vreg_st) moving_stores_.insert(&*node.op);
             }
             if (node.loop) choose_copies(node.loop->body, node.loop->id);
@@ -177,8 +185,9 @@ private:
         }
     }
 
-    // A pointer that moves serves accesses at constant distances, each of which is a constant in a register. Where these are many, as those of places in several
-    // rows of an image, so many that they leave no register for others, a pointer for each range of them needs the same few distances in all.
+    // A pointer that moves serves accesses at constant distances, each of which is a constant in a register. Where these are
+    // many, as those of places in several rows of an image, so many that they leave no register for others, a pointer for each
+    // range of them needs the same few distances in all.
     void choose_windows() {
         constexpr size_t many = 32, fewest_saved = 2;
         if (!spread_) return;
@@ -223,10 +232,13 @@ private:
         const PadAccess &access = *op.access;
         const Allocation &allocation = kernel_.allocations[access.allocation];
         const auto copy = copy_of_.find(&op);
-        PointerKey key{access.allocation, {}, access.slot, copy == copy_of_.end() ? 0 : copy->second, moving_stores_.count(&op) > 0};
+        PointerKey key{
+            access.allocation, {}, access.slot, copy == copy_of_.end() ? 0 : copy->second, moving_stores_.count(&op) > 0};
         for (auto [atom, rows] : access.row.terms) {
             const std::optional<int64_t> step = allocation.step_in_pad(rows);
-            if (!step) throw Error("cannot generate code: an access to '" + allocation.name + "' changes pads from iteration to iteration");
+            if (!step)
+                throw Error("cannot generate code: an access to '" + allocation.name +
+                            "' changes pads from iteration to iteration");
             key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
         key.wraps = may_be_below_zero(key);
@@ -234,16 +246,19 @@ private:
         return key;
     }
 
-    // Rows of a pad wrap, so the sum with a constant row may come back into it. The functional machine looks at the pointer alone, and
-    // takes one outside of a pad for an address of memory.
+    // Rows of a pad wrap, so the sum with a constant row may come back into it. The functional machine looks at the pointer
+    // alone, and takes one outside of a pad for an address of memory.
     bool may_be_below_zero(const PointerKey &key) const {
         if (kernel_.machine->timed()) return false;
-        const int64_t base = key.slot.defined() ? 0 : kernel_.allocations[key.allocation].base_row * kernel_.machine->pad.row_bytes;
+        const int64_t base =
+            key.slot.defined() ? 0 : kernel_.allocations[key.allocation].base_row * kernel_.machine->pad.row_bytes;
         const std::optional<Limits> limits = IndexScope(kernel_).range({base, key.terms});
         return !limits || limits->low < 0;
     }
 
-    int64_t constant_row(const Op &op) const { return kernel_.allocations[op.access->allocation].row_in_pad(op.access->row.constant); }
+    int64_t constant_row(const Op &op) const {
+        return kernel_.allocations[op.access->allocation].row_in_pad(op.access->row.constant);
+    }
 
     bool depends_on(int atom, int loop) const { return kernel_.atoms[atom].loop == loop; }
 
@@ -261,7 +276,8 @@ private:
     }
 
     Reg place_pointer(Reg r, int copy) {
-        if (spread_ && r.id > all_lanes.id && kernel_.registers[r.id].bank < 0) kernel_.registers[r.id].bank = static_cast<int8_t>(copy);
+        if (spread_ && r.id > all_lanes.id && kernel_.registers[r.id].bank < 0)
+            kernel_.registers[r.id].bank = static_cast<int8_t>(copy);
         return r;
     }
 
@@ -333,8 +349,10 @@ private:
             Body lowered;
             const auto outside = std::exchange(made_, {});
             for (Op &inner : *op.side) {
-                if (inner.value) lower_value(Op(inner), lowered);
-                else lowered.push_back(inner);
+                if (inner.value)
+                    lower_value(Op(inner), lowered);
+                else
+                    lowered.push_back(inner);
                 if (lowered.back().op->dst.defined()) forget(lowered.back().op->dst);
             }
             made_ = outside;
@@ -351,8 +369,10 @@ private:
                 op.src[0] = pointer(key, pointers, out);
                 int64_t offset = constant_row(op) - first_row(op.src[0]);
                 if (spread_ && key.terms.empty() && !key.slot.defined() && offset >= rows_of_window) {
-                    const int64_t first = kernel_.allocations[key.allocation].base_row + offset / rows_of_window * rows_of_window;
-                    op.src[0] = place_pointer(kernel_.constant(static_cast<int32_t>(first * kernel_.machine->pad.row_bytes), key.copy), key.copy);
+                    const int64_t first =
+                        kernel_.allocations[key.allocation].base_row + offset / rows_of_window * rows_of_window;
+                    op.src[0] = place_pointer(
+                        kernel_.constant(static_cast<int32_t>(first * kernel_.machine->pad.row_bytes), key.copy), key.copy);
                     offset %= rows_of_window;
                 }
                 op.src[1] = kernel_.constant(static_cast<int32_t>(offset), key.copy);
@@ -378,18 +398,24 @@ private:
             // What the pointer is as far as this loop and those around it decide.
             PointerKey key = full, rest = full;
             bool linear = true;
-            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0) key.stores = key.wraps = false, key.window = 0;
+            if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0)
+                key.stores = key.wraps = false, key.window = 0;
             rest.stores = false;
             rest.window = 0;
             int64_t bytes = 0;
-            if (std::erase_if(rest.terms, [&](const auto &term) { return inside(term.first, loop.id) || depends_on(term.first, loop.id); }) > 0) rest.wraps = false;
+            if (std::erase_if(rest.terms, [&](const auto &term) {
+                    return inside(term.first, loop.id) || depends_on(term.first, loop.id);
+                }) > 0)
+                rest.wraps = false;
             for (auto [atom, coefficient] : key.terms)
                 if (depends_on(atom, loop.id)) {
-                    if (kernel_.atoms[atom].is_loop) bytes = coefficient;
-                    else linear = false;
+                    if (kernel_.atoms[atom].is_loop)
+                        bytes = coefficient;
+                    else
+                        linear = false;
                 }
             if (inner.count(key) || !linear) continue;
-            if (changed.contains(full.slot)) continue;   // made anew after every change
+            if (changed.contains(full.slot)) continue;  // made anew after every change
             const Reg base = pointer(rest, pointers, out);
             if (bytes == 0) {
                 inner[key] = base;
@@ -414,8 +440,8 @@ private:
             latch.push_back(advance);
             inner[key] = p;
         }
-        // What an address has that a loop does not change is computed in front of it where packets are all that counts. Where units set
-        // the pace, a loop has room for it, which the code in front of it has not.
+        // What an address has that a loop does not change is computed in front of it where packets are all that counts. Where
+        // units set the pace, a loop has room for it, which the code in front of it has not.
         const bool hoists = optimize_ && !kernel_.machine->timed();
         if (hoists) loops_.push_back({std::move(changed), &out, {}});
         lower(loop.body, inner);
@@ -469,12 +495,12 @@ private:
     bool optimize_, spread_;
     bool numbering_ = false;
     std::vector<Around> loops_;
-    std::map<Made, Reg> made_;   // and still true
+    std::map<Made, Reg> made_;  // and still true
     size_t next_copy_ = 0;
     std::map<const Op *, int> copy_of_;
     std::set<const Op *> moving_stores_;
-    std::map<PointerKey, std::vector<int64_t>> windows_;   // of pointers without regard to copies: the first row of each
-    std::map<Reg, int64_t> first_row_of_;   // rows that a pointer is already ahead by
+    std::map<PointerKey, std::vector<int64_t>> windows_;  // of pointers without regard to copies: the first row of each
+    std::map<Reg, int64_t> first_row_of_;                 // rows that a pointer is already ahead by
     int64_t first_row(Reg pointer) const {
         const auto it = first_row_of_.find(pointer);
         return it == first_row_of_.end() ? 0 : it->second;
@@ -483,8 +509,6 @@ private:
 
 }  // namespace
 
-void lower_addresses(Kernel &kernel, bool optimize) {
-    AddressLowering(kernel, optimize).run();
-}
+void lower_addresses(Kernel &kernel, bool optimize) { AddressLowering(kernel, optimize).run(); }
 
 }  // namespace atalla::codegen

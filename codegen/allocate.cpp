@@ -18,7 +18,7 @@ using RegSet = std::vector<bool>;
 
 struct Interval {
     Reg reg;
-    int first = 0, last = 0;   // packets, both included
+    int first = 0, last = 0;  // packets, both included
 };
 
 class Allocator {
@@ -27,7 +27,8 @@ public:
 
     void run() {
         std::vector<Interval> intervals = live_intervals();
-        std::sort(intervals.begin(), intervals.end(), [](const Interval &a, const Interval &b) { return a.first != b.first ? a.first < b.first : a.reg < b.reg; });
+        std::sort(intervals.begin(), intervals.end(),
+                  [](const Interval &a, const Interval &b) { return a.first != b.first ? a.first < b.first : a.reg < b.reg; });
         for (RegisterClass cls : {RegisterClass::Scalar, RegisterClass::Vector, RegisterClass::Mask}) scan(intervals, cls);
     }
 
@@ -36,7 +37,8 @@ private:
 
     std::vector<Interval> live_intervals() {
         const size_t n = kernel_.registers.size();
-        std::vector<RegSet> use(blocks_.size(), RegSet(n)), def(blocks_.size(), RegSet(n)), in(blocks_.size(), RegSet(n)), out(blocks_.size(), RegSet(n));
+        std::vector<RegSet> use(blocks_.size(), RegSet(n)), def(blocks_.size(), RegSet(n)), in(blocks_.size(), RegSet(n)),
+            out(blocks_.size(), RegSet(n));
         for (size_t b = 0; b < blocks_.size(); b++)
             for (const OpGroup &packet : blocks_[b].packets) {
                 if (blocks_[b].from_block >= 0) break;
@@ -56,7 +58,7 @@ private:
                         if (in[successor][r]) live[r] = true;
                 };
                 const Terminator &end = blocks_[b].end;
-                if (blocks_[b].from_block >= 0) continue;   // counted where it is branched to
+                if (blocks_[b].from_block >= 0) continue;  // counted where it is branched to
                 if (!end.leaves()) join(b + 1);
                 if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) join(static_cast<size_t>(end.target));
                 RegSet before = live;
@@ -79,7 +81,7 @@ private:
             intervals[r].last = std::max(intervals[r].last, packet);
         };
         int position = 0;
-        std::vector<int> starts;   // of each block; the last: the end of the program
+        std::vector<int> starts;  // of each block; the last: the end of the program
         for (size_t b = 0; b < blocks_.size(); b++) {
             starts.push_back(position);
             if (blocks_[b].from_block >= 0) continue;
@@ -100,8 +102,8 @@ private:
             }
         }
         starts.push_back(position);
-        // The base register of a transfer that nothing waits for is busy for longer than it is used: to the end of its block, and
-        // through the loops around it.
+        // The base register of a transfer that nothing waits for is busy for longer than it is used: to the end of its block,
+        // and through the loops around it.
         for (size_t b = 0; b < blocks_.size(); b++)
             for (const OpGroup &packet : blocks_[b].packets)
                 for (const Op &op : packet) {
@@ -139,7 +141,7 @@ private:
 
     // What packets read, each register once, and for each register the packets that read it.
     struct Reads {
-        std::vector<std::pair<std::set<Reg>, bool>> packets;   // of a block that is a loop
+        std::vector<std::pair<std::set<Reg>, bool>> packets;  // of a block that is a loop
         std::vector<std::vector<size_t>> of_register;
     };
     const Reads &reads() {
@@ -167,20 +169,25 @@ private:
             for (Reg r : read) {
                 const RegInfo &other = kernel_.registers[static_cast<size_t>(r.id)];
                 const int bank = other.physical >= 0 ? other.physical : other.bank;
-                if (r != interval.reg && other.cls == cls && bank >= 0 && r != zero_scalar) cost[static_cast<size_t>(bank % banks)] += in_loop ? loop_weight : 1;
+                if (r != interval.reg && other.cls == cls && bank >= 0 && r != zero_scalar)
+                    cost[static_cast<size_t>(bank % banks)] += in_loop ? loop_weight : 1;
             }
         }
         return cost;
     }
 
     void scan(const std::vector<Interval> &intervals, RegisterClass cls) {
-        const int count = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar : cls == RegisterClass::Vector ? machine_.regs.vector : machine_.regs.mask);
-        const int banks = static_cast<int>(cls == RegisterClass::Scalar ? machine_.regs.scalar_banks : cls == RegisterClass::Vector ? machine_.regs.vector_banks : machine_.regs.mask_banks);
+        const int count = static_cast<int>(cls == RegisterClass::Scalar   ? machine_.regs.scalar
+                                           : cls == RegisterClass::Vector ? machine_.regs.vector
+                                                                          : machine_.regs.mask);
+        const int banks = static_cast<int>(cls == RegisterClass::Scalar   ? machine_.regs.scalar_banks
+                                           : cls == RegisterClass::Vector ? machine_.regs.vector_banks
+                                                                          : machine_.regs.mask_banks);
         std::vector<std::set<int>> free(banks);
         const std::set<int> taken = fixed(cls);
         for (int r = 1; r < count; r++)
             if (!taken.contains(r)) free[r % banks].insert(r);
-        std::multimap<int, int> active;   // last packet -> register
+        std::multimap<int, int> active;  // last packet -> register
         int most = 0;
         for (const Interval &interval : intervals) {
             RegInfo &reg = kernel_.registers[interval.reg.id];
@@ -191,15 +198,21 @@ private:
             }
             int bank = reg.bank < 0 ? -1 : reg.bank % banks;  // preferences are made for four banks
             if (bank < 0 || free[bank].empty()) {
-                const std::vector<double> cost = bank < 0 ? std::vector<double>(static_cast<size_t>(banks)) : conflicts(interval, banks);
-                const auto rank = [&](int b) { return std::tuple(free[b].empty(), cost[static_cast<size_t>(b)], -static_cast<int64_t>(free[b].size())); };
+                const std::vector<double> cost =
+                    bank < 0 ? std::vector<double>(static_cast<size_t>(banks)) : conflicts(interval, banks);
+                const auto rank = [&](int b) {
+                    return std::tuple(free[b].empty(), cost[static_cast<size_t>(b)], -static_cast<int64_t>(free[b].size()));
+                };
                 bank = 0;
                 for (int b = 1; b < banks; b++)
                     if (rank(b) < rank(bank)) bank = b;
             }
             if (free[bank].empty())
-                throw TooFewRegisters(fmt::format("cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
-                                        cls == RegisterClass::Scalar ? "scalar" : cls == RegisterClass::Vector ? "vector" : "mask"));
+                throw TooFewRegisters(fmt::format(
+                    "cannot generate code: more than {} {} registers are live at once; use a smaller register tile", count - 1,
+                    cls == RegisterClass::Scalar   ? "scalar"
+                    : cls == RegisterClass::Vector ? "vector"
+                                                   : "mask"));
             const int number = *free[bank].begin();
             free[bank].erase(free[bank].begin());
             reg.physical = static_cast<int16_t>(number);

@@ -13,17 +13,17 @@ namespace atalla::codegen {
 
 namespace {
 
-constexpr int registers_for_one_bank = 62;   // of 64
-constexpr int short_lived_at_once = 48;      // of registers that live inside one block only, as many are in use at a time
+constexpr int registers_for_one_bank = 62;  // of 64
+constexpr int short_lived_at_once = 48;     // of registers that live inside one block only, as many are in use at a time
 constexpr size_t many_stored = 16;
 constexpr double inner_loop_weight = 10, same_operation_weight = 1000;
 
 struct Role {
     std::vector<Reg> registers;
     double weight = 0;
-    size_t stored = 0;   // registers that straight code stores and no inner loop uses
+    size_t stored = 0;  // registers that straight code stores and no inner loop uses
     std::vector<int> banks;
-    std::vector<double> shares;   // of the registers that each bank has
+    std::vector<double> shares;  // of the registers that each bank has
     double share(int bank) const {
         const auto found = std::find(banks.begin(), banks.end(), bank);
         return found == banks.end() ? 0 : shares[static_cast<size_t>(found - banks.begin())];
@@ -31,8 +31,8 @@ struct Role {
 };
 
 struct RoleKey {
-    std::set<int> writers, readers;   // opcodes
-    int part = 0;                     // where operations read two of one role: such parts are roles of their own
+    std::set<int> writers, readers;  // opcodes
+    int part = 0;                    // where operations read two of one role: such parts are roles of their own
     auto operator<=>(const RoleKey &) const = default;
 };
 
@@ -52,7 +52,8 @@ std::map<Reg, Span> spans_of(const Blocks &blocks) {
     return spans;
 }
 
-// Most of these registers that are carried from block to block at the same time: nests that follow each other have the same room.
+// Most of these registers that are carried from block to block at the same time: nests that follow each other have the same
+// room.
 int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span> &spans, size_t blocks) {
     std::vector<int> change(blocks + 1, 0);
     for (Reg reg : registers) {
@@ -66,7 +67,8 @@ int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span>
     return most;
 }
 
-// Of `all` registers, those that do not fit `room`, at even distances: what is read beside them then needs few other registers at a time.
+// Of `all` registers, those that do not fit `room`, at even distances: what is read beside them then needs few other registers
+// at a time.
 bool spills(size_t i, size_t all, size_t room) {
     const size_t over = all > room ? all - room : 0;
     return (i + 1) * over / all != i * over / all;
@@ -80,10 +82,12 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
     std::vector<int> load(banks, 0);
     for (RegInfo &reg : kernel.registers) {
         if (reg.cls != RegisterClass::Scalar || reg.bank < 0) continue;
-        reg.bank = static_cast<int8_t>(reg.bank % banks);   // preferences are made for four
+        reg.bank = static_cast<int8_t>(reg.bank % banks);  // preferences are made for four
         load[reg.bank]++;
     }
-    const auto is_inner = [&](const Block &block) { return block.end.kind == Terminator::Loop && &blocks[block.end.target] == &block; };
+    const auto is_inner = [&](const Block &block) {
+        return block.end.kind == Terminator::Loop && &blocks[block.end.target] == &block;
+    };
     const auto is_scalar = [&](Reg r) { return r.defined() && r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Scalar; };
     const auto for_operations = [&](const Block &block, const auto &visit) {
         for (const Op &op : block.ops) {
@@ -116,7 +120,8 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
     };
     // Constants that only packing uses.
     for (RegInfo &reg : kernel.registers)
-        if (reg.cls == RegisterClass::Scalar && reg.constant && reg.physical < 0 && reg.bank < 0 && (*reg.constant == 0x3F800000 || *reg.constant == static_cast<int32_t>(0xBF800000)))
+        if (reg.cls == RegisterClass::Scalar && reg.constant && reg.physical < 0 && reg.bank < 0 &&
+            (*reg.constant == 0x3F800000 || *reg.constant == static_cast<int32_t>(0xBF800000)))
             reg.bank = static_cast<int8_t>(banks - 1);
     for (const bool inner_loops : {true, false})
         for (const Block &block : blocks)
@@ -130,9 +135,11 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     if (!machine.timed() || !machine.regs.vector_conflict || banks < 2) return;
 
     const auto is_vector = [&](Reg r) { return r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Vector; };
-    const auto inner = [&](size_t b) { return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b); };
+    const auto inner = [&](size_t b) {
+        return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
+    };
     std::map<Reg, RoleKey> keys;
-    std::set<Reg> stored, looped;   // by straight code; used in an inner loop
+    std::set<Reg> stored, looped;  // by straight code; used in an inner loop
     for (const Block &block : blocks)
         for (const Op &op : block.ops) {
             if (inner(static_cast<size_t>(&block - blocks.data()))) {
@@ -144,13 +151,15 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             for (Reg r : reads_of(op))
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
             // What clears a register is made of nothing that has a bank, by either unit.
-            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op)) keys[op.dst].writers.insert(static_cast<int>(op.opcode));
+            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op))
+                keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
     // Registers of one role that an operation reads together: parts of it that differ.
     std::map<Reg, std::vector<Reg>> together;
     for (const Block &block : blocks)
         for (const Op &op : block.ops)
-            if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) && is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]]) {
+            if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) &&
+                is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]]) {
                 together[op.src[0]].push_back(op.src[1]);
                 together[op.src[1]].push_back(op.src[0]);
             }
@@ -165,13 +174,17 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                     keys[r].part = part;
                 }
     const std::map<Reg, Span> spans = spans_of(blocks);
-    // What lives in an inner loop of little work has a role of its own, so that it decides nothing for the loops that take the time.
-    constexpr int64_t little = 16;   // times less than the most
+    // What lives in an inner loop of little work has a role of its own, so that it decides nothing for the loops that take the
+    // time.
+    constexpr int64_t little = 16;  // times less than the most
     const auto work = [&](size_t b) { return executions(kernel, blocks, b) * static_cast<int64_t>(blocks[b].ops.size()); };
     int64_t most_work = 0;
     for (size_t b = 0; b < blocks.size(); b++) most_work = std::max(most_work, inner(b) ? work(b) : 0);
     for (auto &[reg, key] : keys)
-        if (const Span &span = spans.at(reg); key.part == 0 && span.first == span.last && inner(static_cast<size_t>(span.first)) && work(static_cast<size_t>(span.first)) * little < most_work) key.part = -1;
+        if (const Span &span = spans.at(reg); key.part == 0 && span.first == span.last &&
+                                              inner(static_cast<size_t>(span.first)) &&
+                                              work(static_cast<size_t>(span.first)) * little < most_work)
+            key.part = -1;
     std::map<RoleKey, int> index;
     std::vector<Role> roles;
     std::map<Reg, int> role_of;
@@ -179,7 +192,8 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles.size()));
         if (inserted) roles.emplace_back();
         roles[it->second].registers.push_back(reg);
-        const bool only_turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} && key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
+        const bool only_turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} &&
+                                 key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
         roles[it->second].stored += only_turned || (stored.contains(reg) && !looped.contains(reg));
         role_of[reg] = it->second;
     }
@@ -189,7 +203,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     std::vector<std::vector<double>> conflict(roles.size(), std::vector<double>(roles.size(), 0));
     for (size_t b = 0; b < blocks.size(); b++) {
         const auto weight = static_cast<double>(executions(kernel, blocks, b));
-        std::map<std::pair<int, Unit>, int> reads;   // role and reading unit -> operations
+        std::map<std::pair<int, Unit>, int> reads;  // role and reading unit -> operations
         for (const Op &op : blocks[b].ops) {
             std::vector<int> read;
             for (Reg r : reads_of(op))
@@ -203,14 +217,15 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         }
         for (const auto &[a, count_a] : reads)
             for (const auto &[c, count_c] : reads)
-                if (a.first != c.first && a.second != c.second) conflict[a.first][c.first] += weight * std::min(count_a, count_c);
+                if (a.first != c.first && a.second != c.second)
+                    conflict[a.first][c.first] += weight * std::min(count_a, count_c);
     }
 
     std::vector<int> order(roles.size());
     for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return roles[a].weight > roles[b].weight; });
-    // Gives each role its banks, and returns what these cost. A role that fills more than two has as much in each of them, or in the
-    // last what does not fit the others, which leaves that one to roles that are read beside it.
+    // Gives each role its banks, and returns what these cost. A role that fills more than two has as much in each of them, or
+    // in the last what does not fit the others, which leaves that one to roles that are read beside it.
     const auto place = [&](bool rest_in_last) {
         std::vector<double> load(banks, 0);
         std::vector<int> placed;
@@ -224,7 +239,8 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                 costs.push_back({conflicts[bank] + load[bank] / 64, bank});
             }
             std::stable_sort(costs.begin(), costs.end());
-            const int at_once = std::min(static_cast<int>(role.registers.size()), std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
+            const int at_once = std::min(static_cast<int>(role.registers.size()),
+                                         std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
             // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
             const int least = role.stored >= many_stored ? 2 : 1;
             const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);
@@ -235,14 +251,18 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             role.shares.assign(role.banks.size(), 0);
             const size_t even = role.banks.size() - rest;
             for (size_t i = 0; i < role.registers.size(); i++) {
-                const size_t at = rest && spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once), even * registers_for_one_bank) ? even : i % even;
+                const size_t at = rest && spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once),
+                                                 even * registers_for_one_bank)
+                                      ? even
+                                      : i % even;
                 kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
                 role.shares[at] += 1 / static_cast<double>(role.registers.size());
                 load[role.banks[at]]++;
             }
             placed.push_back(r);
         }
-        // A role that came early did not know those behind it: it moves where two fifths of its reads would no longer meet others.
+        // A role that came early did not know those behind it: it moves where two fifths of its reads would no longer meet
+        // others.
         const auto cost = [&](int r, int bank) {
             double sum = 0;
             for (int other : placed) sum += other == r ? 0 : conflict[r][other] * roles[other].share(bank);
@@ -278,11 +298,14 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     };
     if (const double even = place(false); even > 0 && place(true) >= even) place(false);
 
-    // What an operation of an inner loop reads beside a register of its bank moves to another one, if it lives in this block only.
+    // What an operation of an inner loop reads beside a register of its bank moves to another one, if it lives in this block
+    // only.
     int next = 0;
     for (size_t b = 0; b < blocks.size(); b++)
         for (const Op &op : blocks[b].ops) {
-            if (!inner(b) || !op.src[0].defined() || !op.src[1].defined() || op.src[0] == op.src[1] || !is_vector(op.src[0]) || !is_vector(op.src[1])) continue;
+            if (!inner(b) || !op.src[0].defined() || !op.src[1].defined() || op.src[0] == op.src[1] || !is_vector(op.src[0]) ||
+                !is_vector(op.src[1]))
+                continue;
             const int bank = kernel.registers[op.src[0].id].bank;
             if (kernel.registers[op.src[1].id].bank != bank) continue;
             for (Reg r : {op.src[0], op.src[1]}) {

@@ -34,7 +34,8 @@ std::vector<Op> made_before_use(const std::vector<Op> &constants, const std::vec
 
 class Flatten {
 public:
-    Flatten(Kernel &kernel, bool in_order, MakeConstants constants) : kernel_(kernel), in_order_(in_order), constants_(constants) {}
+    Flatten(Kernel &kernel, bool in_order, MakeConstants constants)
+        : kernel_(kernel), in_order_(in_order), constants_(constants) {}
 
     Blocks run() {
         open("entry");
@@ -70,7 +71,7 @@ private:
         for (const Tensor &tensor : kernel_.tensors) load(tensor.base, word++);
         if (!kernel_.routine) return;
         load(kernel_.routine->next, word++);
-        load(kernel_.routine->parameters, word);   // the next routine's
+        load(kernel_.routine->parameters, word);  // the next routine's
     }
 
     // The operations that make a constant.
@@ -110,10 +111,10 @@ private:
         for (Op &inner : *op.side) replace(inner, from, to);
     }
 
-    // Constants are made once, at the start; where they are so many that they would fill the registers, each in front of the outermost loop
-    // around its users whose constants are few enough, or where a block that uses it is entered, unless one that ran before has made it. So are
-    // those of straight code that runs a few times, which has room for them beside other operations, where they would make the start long.
-    // Plus and minus one serve packing: delays, and the -0 of deferred sums.
+    // Constants are made once, at the start; where they are so many that they would fill the registers, each in front of the
+    // outermost loop around its users whose constants are few enough, or where a block that uses it is entered, unless one that
+    // ran before has made it. So are those of straight code that runs a few times, which has room for them beside other
+    // operations, where they would make the start long. Plus and minus one serve packing: delays, and the -0 of deferred sums.
     void load_constants() {
         constexpr size_t most = 144;
         std::set<Reg> everywhere = {kernel_.constant(0x3F800000), kernel_.constant(static_cast<int32_t>(0xBF800000))};
@@ -131,11 +132,15 @@ private:
                     if (is_constant(r) && !everywhere.count(r)) users[r].insert(b);
         const bool many = constants_ == MakeConstants::InBlocks || users.size() + everywhere.size() > most;
         std::vector<std::vector<Op>> entered(blocks_.size());
-        std::map<std::tuple<size_t, bool, Constant>, Reg> made;   // by block: its user, or the one in front of a nest
-        const std::vector<std::optional<InFront>> nests = constants_ == MakeConstants::InBlocks ? std::vector<std::optional<InFront>>(blocks_.size()) : in_front_of_nests(users);
+        std::map<std::tuple<size_t, bool, Constant>, Reg> made;  // by block: its user, or the one in front of a nest
+        const std::vector<std::optional<InFront>> nests = constants_ == MakeConstants::InBlocks
+                                                              ? std::vector<std::optional<InFront>>(blocks_.size())
+                                                              : in_front_of_nests(users);
         // While the first loads run there is time for a few.
         constexpr int64_t most_beside_loads = 16;
-        const bool fill_entry = kernel_.machine->timed() && std::ranges::count_if(users, [&](const auto &use) { return in_straight_code(use.second); }) > most_beside_loads;
+        const bool fill_entry = kernel_.machine->timed() && std::ranges::count_if(users, [&](const auto &use) {
+                                                                return in_straight_code(use.second);
+                                                            }) > most_beside_loads;
         for (const auto &[r, blocks] : users) {
             if (!many && !(fill_entry && in_straight_code(blocks))) {
                 everywhere.insert(r);
@@ -172,17 +177,22 @@ private:
         for (Reg r : everywhere) make_constant(r, entered[0]);
         for (size_t b = 0; b < blocks_.size(); b++) {
             std::vector<Op> &ops = blocks_[b].ops;
-            if (in_order_ && b > 0) ops = made_before_use(entered[b], ops);
-            else ops.insert(ops.begin(), entered[b].begin(), entered[b].end());
+            if (in_order_ && b > 0)
+                ops = made_before_use(entered[b], ops);
+            else
+                ops.insert(ops.begin(), entered[b].begin(), entered[b].end());
         }
     }
 
-    bool is_loop(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
+    bool is_loop(size_t b) const {
+        return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b);
+    }
 
     // Is all of this straight code behind the first block that runs so few times that what it makes once more costs little?
     bool in_straight_code(const std::set<size_t> &blocks) const {
         constexpr int64_t few = 4;
-        return std::ranges::all_of(blocks, [&](size_t b) { return b > 0 && !is_loop(b) && executions(kernel_, blocks_, b) <= few; });
+        return std::ranges::all_of(blocks,
+                                   [&](size_t b) { return b > 0 && !is_loop(b) && executions(kernel_, blocks_, b) <= few; });
     }
 
     // Whenever a block runs, has another one run before it, in the same turn of all loops around that one?
@@ -194,16 +204,18 @@ private:
         }
         for (size_t from = 0; from < other; from++) {
             const Terminator &terminator = blocks_[from].end;
-            if (terminator.kind == Terminator::Skip && terminator.target > static_cast<int>(other) && terminator.target <= static_cast<int>(b)) return false;
+            if (terminator.kind == Terminator::Skip && terminator.target > static_cast<int>(other) &&
+                terminator.target <= static_cast<int>(b))
+                return false;
         }
         return true;
     }
 
-    // A constant as a block uses it: value and bank. Both copies of a row offset are one where the code is straight: odd ones in one bank,
-    // even ones in the other, so that neighbouring rows can still share a packet.
+    // A constant as a block uses it: value and bank. Both copies of a row offset are one where the code is straight: odd ones
+    // in one bank, even ones in the other, so that neighbouring rows can still share a packet.
     using Constant = std::pair<int32_t, int>;
     Constant as_used(Reg r, size_t b) const {
-        constexpr int first_offset_bank = 2;   // of the addresses' row offsets
+        constexpr int first_offset_bank = 2;  // of the addresses' row offsets
         const int32_t value = *kernel_.registers[r.id].constant;
         const int bank = kernel_.registers[r.id].bank;
         return {value, !is_loop(b) && bank >= first_offset_bank ? first_offset_bank + (value & 1) : bank};
@@ -221,8 +233,8 @@ private:
         size_t block = 0;
         std::set<Constant> constants;
     };
-    // For each block the outermost loop around it whose constants leave each bank room for pointers; or else the loop around an innermost
-    // one, and as many of its constants as do.
+    // For each block the outermost loop around it whose constants leave each bank room for pointers; or else the loop around an
+    // innermost one, and as many of its constants as do.
     std::vector<std::optional<InFront>> in_front_of_nests(const std::map<Reg, std::set<size_t>> &users) const {
         constexpr size_t most_of_a_bank = 58, most_of_some = 40;
         std::vector<std::optional<InFront>> front(blocks_.size());
@@ -230,14 +242,17 @@ private:
         for (size_t end = 0; end < blocks_.size(); end++) {
             if (blocks_[end].end.kind != Terminator::Loop) continue;
             const auto first = static_cast<size_t>(blocks_[end].end.target);
-            if (first == 0 || first == end || blocks_[first - 1].end.kind != Terminator::Next || !turns_often(blocks_[end].end)) continue;
+            if (first == 0 || first == end || blocks_[first - 1].end.kind != Terminator::Next || !turns_often(blocks_[end].end))
+                continue;
             std::set<Constant> used;
             for (const auto &[r, blocks] : users)
                 for (auto b = blocks.lower_bound(first); b != blocks.end() && *b <= end; ++b) used.insert(as_used(r, *b));
             std::map<int, size_t> of_bank;
             for (const auto &[value, bank] : used) of_bank[bank]++;
             const bool all = std::ranges::all_of(of_bank, [](const auto &count) { return count.second <= most_of_a_bank; });
-            const bool innermost = std::none_of(front.begin() + static_cast<std::ptrdiff_t>(first), front.begin() + static_cast<std::ptrdiff_t>(end), [](const auto &inner) { return inner.has_value(); });
+            const bool innermost = std::none_of(front.begin() + static_cast<std::ptrdiff_t>(first),
+                                                front.begin() + static_cast<std::ptrdiff_t>(end),
+                                                [](const auto &inner) { return inner.has_value(); });
             InFront here{first - 1, {}};
             of_bank.clear();
             for (const Constant &constant : used)
@@ -248,8 +263,8 @@ private:
         return front;
     }
 
-    // Reads the base register of every transfer that may still be under way at the end, but of those whose registers the calling
-    // convention names: the next routine waits for them.
+    // Reads the base register of every transfer that may still be under way at the end, but of those whose registers the
+    // calling convention names: the next routine waits for them.
     void wait_for_transfers() {
         std::vector<Reg> pending = transfers_at_end(kernel_.body);
         std::erase_if(pending, [&](Reg r) { return kernel_.registers[r.id].physical >= 0; });
@@ -278,7 +293,9 @@ private:
                 open(loop.name);
                 const int target = static_cast<int>(blocks_.size()) - 1;
                 visit(loop.body);
-                blocks_.back().end = {Terminator::Loop, index, info.varies() ? info.last : kernel_.constant(static_cast<int32_t>(loop.extent - 1)), target};
+                blocks_.back().end = {Terminator::Loop, index,
+                                      info.varies() ? info.last : kernel_.constant(static_cast<int32_t>(loop.extent - 1)),
+                                      target};
                 open("after " + loop.name);
             } else if (node.branch) {
                 const size_t from = blocks_.size() - 1;
@@ -338,14 +355,17 @@ bool make_constants_before_use(const Kernel &kernel, Blocks &blocks) {
         // Those that nothing else writes, and the upper parts of theirs.
         std::set<Reg> made;
         for (const Op &op : block.ops) {
-            const bool whole = op.opcode == Opcode::lui_s || (op.opcode == Opcode::addi_s && (op.src[0] == zero_scalar || made.count(op.src[0]) > 0));
+            const bool whole = op.opcode == Opcode::lui_s ||
+                               (op.opcode == Opcode::addi_s && (op.src[0] == zero_scalar || made.count(op.src[0]) > 0));
             const bool upper = op.opcode == Opcode::lui_s && op.dst.defined() && !kernel.registers[op.dst.id].constant;
-            if (op.dst.defined() && written[op.dst] == 1 && whole && (upper || kernel.registers[op.dst.id].constant)) made.insert(op.dst);
+            if (op.dst.defined() && written[op.dst] == 1 && whole && (upper || kernel.registers[op.dst.id].constant))
+                made.insert(op.dst);
         }
         std::vector<Op> constants, others;
         for (const Op &op : block.ops) (made.count(op.dst) > 0 ? constants : others).push_back(op);
         std::vector<Op> late = made_before_use(constants, others);
-        moved = moved || !std::equal(late.begin(), late.end(), block.ops.begin(), block.ops.end(), [](const Op &a, const Op &b) { return a.dst == b.dst && a.opcode == b.opcode; });
+        moved = moved || !std::equal(late.begin(), late.end(), block.ops.begin(), block.ops.end(),
+                                     [](const Op &a, const Op &b) { return a.dst == b.dst && a.opcode == b.opcode; });
         block.ops = std::move(late);
     }
     return moved;

@@ -13,23 +13,24 @@ namespace atalla::codegen {
 // condition is zero; Next: falls through; Halt; Return: from a routine to the next.
 struct Terminator {
     enum Kind { Next, Loop, Skip, Halt, Return } kind = Next;
-    Reg index, limit;    // Loop: index < limit goes back, and the index grows by one; Skip: index is the condition
-    int target = -1;     // block
+    Reg index, limit;  // Loop: index < limit goes back, and the index grows by one; Skip: index is the condition
+    int target = -1;   // block
     bool leaves() const { return kind == Halt || kind == Return; }
 };
 
-using OpGroup = std::vector<Op>;   // one packet, at most four operations
+using OpGroup = std::vector<Op>;  // one packet, at most four operations
 
 struct Block {
     std::string label;
     std::vector<Op> ops;
     Terminator end;
-    std::vector<OpGroup> packets;   // once packed
+    std::vector<OpGroup> packets;  // once packed
     // An out-of-line block: it ends with a jump to the packet after the one that branched to it, and stands in front of
     // block `before`.
     int from_block = -1, from_packet = -1, before = -1;
-    bool island = false;   // out of line, a single jump: a branch does not reach the block that it jumps to
-    std::map<int, int> jumps;   // and branches inside: from packet to packet, where these are in another order than they run (cold_order.h)
+    bool island = false;  // out of line, a single jump: a branch does not reach the block that it jumps to
+    std::map<int, int>
+        jumps;  // and branches inside: from packet to packet, where these are in another order than they run (cold_order.h)
 };
 
 using Blocks = std::vector<Block>;
@@ -42,7 +43,8 @@ struct ProgramLayout {
 };
 ProgramLayout lay_out(const Blocks &blocks);
 
-// The blocks that run right before this one without a branch over others: the one in front of it, and ends of other loops that go back to it.
+// The blocks that run right before this one without a branch over others: the one in front of it, and ends of other loops that
+// go back to it.
 std::vector<size_t> blocks_in_front(const Blocks &blocks, size_t block);
 
 // Makes the constants that a block makes in front of their first reader in it, instead of at its start. False if all are there.

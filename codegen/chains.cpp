@@ -37,7 +37,7 @@ Chains find_chains(const Kernel &kernel, const ScheduleGraph &graph, bool apart)
     const size_t n = graph.ops.size();
     std::vector<int> chain_of(n);
     std::iota(chain_of.begin(), chain_of.end(), 0);
-    const int rest = static_cast<int>(n);   // the chain of what connects others
+    const int rest = static_cast<int>(n);  // the chain of what connects others
     for (size_t i = 0; i < n; i++)
         if (!apart || connects(kernel, graph.ops[i])) chain_of[i] = rest;
     // Operations before others of their chain: one pass over the edges, which go forward, and back until nothing changes.
@@ -57,7 +57,9 @@ Chains find_chains(const Kernel &kernel, const ScheduleGraph &graph, bool apart)
         if (first != rest) chains.alike.push_back(chain);
     // What loads weights is a visit of the array with all its rows, not one row.
     const bool visit = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.opcode == Opcode::lw_vi; });
-    const bool alike = chains.alike.size() > (visit ? 1 : 0) && std::all_of(chains.alike.begin(), chains.alike.end(), [&](const auto &chain) { return same_operations(graph, chains.alike[0], chain); });
+    const bool alike = chains.alike.size() > (visit ? 1 : 0) &&
+                       std::all_of(chains.alike.begin(), chains.alike.end(),
+                                   [&](const auto &chain) { return same_operations(graph, chains.alike[0], chain); });
     if (!alike) chains.alike.clear();
     for (auto &[first, chain] : by_first) {
         std::stable_sort(chain.begin(), chain.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
@@ -70,20 +72,25 @@ namespace {
 
 bool steps_pointer(const Kernel &kernel, const ScheduleGraph &graph, const Op &op) {
     const bool steps = op.opcode == Opcode::addi_s || (op.opcode == Opcode::add_s && kernel.registers[op.src[1].id].constant);
-    return steps && op.src[0] == op.dst && std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &other) { return other.dst == op.dst; }) == 1;
+    return steps && op.src[0] == op.dst &&
+           std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &other) { return other.dst == op.dst; }) == 1;
 }
 
 // Of a row of the pads that several chains read, such as a weight, each gets a load of its own.
 std::vector<Op> with_own_loads(Kernel &kernel, const std::vector<Op> &ops, int loop) {
     const ScheduleGraph graph(kernel, ops, loop);
-    const auto shared = [&](const Edge &edge) { return ops[edge.from].opcode == Opcode::vreg_ld && reads(ops[edge.to], ops[edge.from].dst); };
+    const auto shared = [&](const Edge &edge) {
+        return ops[edge.from].opcode == Opcode::vreg_ld && reads(ops[edge.to], ops[edge.from].dst);
+    };
     std::vector<int> chain_of(ops.size());
     std::iota(chain_of.begin(), chain_of.end(), 0);
     for (bool changed = true; changed;) {
         changed = false;
         for (const Edge &edge : graph.edges) {
             int &from = chain_of[edge.from], &to = chain_of[edge.to];
-            if (edge.distance > 0 || from == to || connects(kernel, ops[edge.from]) || connects(kernel, ops[edge.to]) || takes_over_mask(kernel, graph, edge) || shared(edge)) continue;
+            if (edge.distance > 0 || from == to || connects(kernel, ops[edge.from]) || connects(kernel, ops[edge.to]) ||
+                takes_over_mask(kernel, graph, edge) || shared(edge))
+                continue;
             from = to = std::min(from, to);
             changed = true;
         }
@@ -92,10 +99,12 @@ std::vector<Op> with_own_loads(Kernel &kernel, const std::vector<Op> &ops, int l
     // May it stand anywhere in the loop?
     const auto fixed = [&](const Op &load) {
         const bool changes = std::any_of(ops.begin(), ops.end(), [&](const Op &op) {
-            return op.orders == load.access->allocation || (op.opcode != Opcode::vreg_ld && op.access && op.access->allocation == load.access->allocation);
+            return op.orders == load.access->allocation ||
+                   (op.opcode != Opcode::vreg_ld && op.access && op.access->allocation == load.access->allocation);
         });
         const std::vector<Reg> sources = reads_of(load);
-        return !changes && writes(load.dst) == 1 && std::all_of(sources.begin(), sources.end(), [&](Reg r) { return writes(r) == 0; });
+        return !changes && writes(load.dst) == 1 &&
+               std::all_of(sources.begin(), sources.end(), [&](Reg r) { return writes(r) == 0; });
     };
     std::map<int32_t, const Op *> load_of;
     for (const Op &op : ops) {
@@ -133,7 +142,8 @@ void share_banks(Kernel &kernel, const ScheduleGraph &graph, const Chains &chain
         for (size_t i = 0; i < chain.size(); i++) {
             const Reg first = graph.ops[chains.alike[0][i]].dst, here = graph.ops[chain[i]].dst;
             if (!here.defined() || here.id <= all_lanes.id) continue;
-            kernel.registers[here.id].bank = kernel.cls(here) == RegisterClass::Vector ? int8_t{-1} : kernel.registers[first.id].bank;
+            kernel.registers[here.id].bank =
+                kernel.cls(here) == RegisterClass::Vector ? int8_t{-1} : kernel.registers[first.id].bank;
         }
 }
 
@@ -152,7 +162,7 @@ std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &share
     const int most = std::max(1, distance / (loads == RowLoads::Own ? 4 : 2));
     for (const Op &step : ops) {
         if (!steps_pointer(kernel, graph, step)) continue;
-        std::multimap<int, size_t> uses;   // by when the first row would use it at the earliest
+        std::multimap<int, size_t> uses;  // by when the first row would use it at the earliest
         for (size_t i = 0; i < chains.alike[0].size(); i++)
             if (reads(ops[chains.alike[0][i]], step.dst)) uses.emplace(longest - graph.height[chains.alike[0][i]], i);
         Reg pointer = step.dst;
@@ -226,7 +236,8 @@ void assign_row_banks(Kernel &kernel, const ScheduleGraph &graph, const Chains &
     }
     for (const std::vector<int> &chain : chains.alike)
         for (size_t i = 0; i < chain.size(); i++)
-            if (const auto bank = bank_of.find(graph.ops[chains.alike[0][i]].dst); bank != bank_of.end()) kernel.registers[graph.ops[chain[i]].dst.id].bank = static_cast<int8_t>(bank->second);
+            if (const auto bank = bank_of.find(graph.ops[chains.alike[0][i]].dst); bank != bank_of.end())
+                kernel.registers[graph.ops[chain[i]].dst.id].bank = static_cast<int8_t>(bank->second);
 }
 
 }  // namespace atalla::codegen

@@ -54,9 +54,9 @@ private:
             const std::vector<Op> clears = take_clears(loop.body, loop.extent > 1);
             const size_t behind = loop.body.size();
             for (const Op &clear : clears) {
-                if (!behind_.insert(clear.dst.id).second) continue;   // a loop inside does it
+                if (!behind_.insert(clear.dst.id).second) continue;  // a loop inside does it
                 loop.body.push_back(clear);
-                count(Node(clear), all_);   // twice from now on
+                count(Node(clear), all_);  // twice from now on
             }
             // The few turns of a lone loop lose as often as they gain.
             if (in_loop && kernel_.machine->timed()) load_some(loop.body, behind);
@@ -67,7 +67,8 @@ private:
 
     static size_t array_rows(const Body &body) {
         size_t rows = 0;
-        for (const Node &node : body) rows += node.loop ? array_rows(node.loop->body) : node.op && node.op->opcode == Opcode::gemm_vv;
+        for (const Node &node : body)
+            rows += node.loop ? array_rows(node.loop->body) : node.op && node.op->opcode == Opcode::gemm_vv;
         return rows;
     }
 
@@ -78,13 +79,14 @@ private:
         return deepest;
     }
 
-    // Two stores leave a packet ports for one operation of the lanes: as many clears as there are pairs of stores need no packets of their own. Where what is
-    // around the others would leave the instruction cache, half of these are loads of zeros, which have room beside clears where no ports go to stores: those of
-    // what is stored last.
+    // Two stores leave a packet ports for one operation of the lanes: as many clears as there are pairs of stores need no
+    // packets of their own. Where what is around the others would leave the instruction cache, half of these are loads of
+    // zeros, which have room beside clears where no ports go to stores: those of what is stored last.
     void load_some(Body &body, size_t first_clear) {
-        constexpr size_t least = 16, weights = 44, ends = 20;   // packets: of a load of weights, and of the pointers of each loop inside
+        constexpr size_t least = 16, weights = 44,
+                         ends = 20;  // packets: of a load of weights, and of the pointers of each loop inside
         const Machine &machine = *kernel_.machine;
-        std::map<int32_t, size_t> stored;   // the place among the stores
+        std::map<int32_t, size_t> stored;  // the place among the stores
         size_t stores = 0;
         for (const Node &node : body)
             if (node.op && node.op->opcode == Opcode::vreg_st) stored[node.op->src[2].id] = stores++;
@@ -94,7 +96,8 @@ private:
         if (static_cast<int64_t>(packets) * machine.issue.packet_bytes <= machine.icache.bytes) return;
         std::vector<size_t> last;
         for (size_t i = first_clear; i < body.size(); i++)
-            if (const Op &op = *body[i].op; op.src[0] == zero_vector && op.src[1] == zero_vector && stored.contains(op.dst.id)) last.push_back(i);
+            if (const Op &op = *body[i].op; op.src[0] == zero_vector && op.src[1] == zero_vector && stored.contains(op.dst.id))
+                last.push_back(i);
         std::ranges::stable_sort(last, std::greater(), [&](size_t i) { return stored.at(body[i].op->dst.id); });
         last.resize(std::min(last.size(), (clears - stores / 2) / 2));
         for (size_t i : last) body[i] = load_of_zeros(*body[i].op);
@@ -104,7 +107,7 @@ private:
         if (zeros_ < 0) {
             zeros_ = static_cast<int>(kernel_.allocations.size());
             Allocation allocation;
-            allocation.name = "(zeros)";   // no Func is called so
+            allocation.name = "(zeros)";  // no Func is called so
             allocation.zeros = true;
             allocation.rows = kernel_.machine->pad.count;
             kernel_.allocations.push_back(allocation);
@@ -129,8 +132,9 @@ private:
         }
     }
 
-    // Takes out what clears registers that live nowhere else: in front of the first loop inside, if this repeats, those that are stored behind
-    // it, and those that a loop inside clears itself, since the stores of its last turn may run in its next first one.
+    // Takes out what clears registers that live nowhere else: in front of the first loop inside, if this repeats, those that
+    // are stored behind it, and those that a loop inside clears itself, since the stores of its last turn may run in its next
+    // first one.
     std::vector<Op> take_clears(Body &body, bool repeats) {
         const auto first_loop = std::find_if(body.begin(), body.end(), [](const Node &node) { return node.loop != nullptr; });
         Mentions inside;
@@ -161,8 +165,8 @@ private:
 
     Kernel &kernel_;
     Mentions all_;
-    std::set<int32_t> behind_;   // what loops clear at their end
-    int zeros_ = -1;             // the rows that hold zeros, where some are loaded
+    std::set<int32_t> behind_;  // what loops clear at their end
+    int zeros_ = -1;            // the rows that hold zeros, where some are loaded
     int64_t loads_ = 0;
 };
 

@@ -73,7 +73,9 @@ private:
     // The copy's source is not named after it: the source stands for the copy.
     bool take_over(size_t at) {
         const Reg from = op(at).src[0], to = op(at).dst;
-        if (from.id <= all_lanes.id || mentions_[from.id].back() != at || mentions_[to.id].front() != at || !begins_in(from, sites_[at].body)) return false;
+        if (from.id <= all_lanes.id || mentions_[from.id].back() != at || mentions_[to.id].front() != at ||
+            !begins_in(from, sites_[at].body))
+            return false;
         sites_[at].gone = true;
         rename(to, from);
         return true;
@@ -109,14 +111,14 @@ private:
     }
 
     Kernel &kernel_;
-    std::vector<Site> sites_;                      // in the order of the program
+    std::vector<Site> sites_;  // in the order of the program
     std::map<int32_t, std::vector<size_t>> mentions_;
 };
 
-// x * 1 = x too: moves go to the multiplier where the adder has more to do. All of them do where that is hardly more than its half of the
-// work: rows stay alike then, which may follow each other at one distance.
+// x * 1 = x too: moves go to the multiplier where the adder has more to do. All of them do where that is hardly more than its
+// half of the work: rows stay alike then, which may follow each other at one distance.
 void balance(Kernel &kernel, Body &body) {
-    constexpr int64_t hardly = 16;   // one operation of so many
+    constexpr int64_t hardly = 16;  // one operation of so many
     int64_t adder = 0, multiplier = 0, moves = 0;
     for (const Node &node : body) {
         if (node.op && info(node.op->opcode).unit == Unit::Alu) adder++;

@@ -20,8 +20,11 @@ int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block) {
     for (size_t end = block; end < blocks.size(); end++) {
         const Terminator &terminator = blocks[end].end;
         if (terminator.kind != Terminator::Loop || terminator.target > static_cast<int>(block)) continue;
-        const auto varying = std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) { return loop.varies() && loop.index == terminator.index; });
-        count *= varying != kernel.loops.end() ? (varying->least + varying->extent) / 2 : 1 + kernel.registers[terminator.limit.id].constant.value_or(0);
+        const auto varying = std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) {
+            return loop.varies() && loop.index == terminator.index;
+        });
+        count *= varying != kernel.loops.end() ? (varying->least + varying->extent) / 2
+                                               : 1 + kernel.registers[terminator.limit.id].constant.value_or(0);
     }
     return count;
 }
@@ -32,7 +35,9 @@ int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph, int64_t
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.cycle[a] < graph.cycle[b]; });
     std::vector<int64_t> issued(graph.ops.size(), 0);
     std::array<int64_t, 16> free_at{};
-    const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp || unit == Unit::Reduce; };
+    const auto lane = [](Unit unit) {
+        return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp || unit == Unit::Reduce;
+    };
     int64_t now = -pace;
     for (size_t first = 0; first < order.size();) {
         size_t last = first;
@@ -41,8 +46,9 @@ int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph, int64_t
             const size_t i = static_cast<size_t>(order[last]);
             if (is_marker(graph.ops[i])) continue;
             start = std::max(start, now + pace);
-            if (const Unit unit = info(graph.ops[i].opcode).unit; lane(unit)) start = std::max(start, free_at[static_cast<size_t>(unit)]);
-            if (i >= graph.in.size()) continue;   // a packet that only takes time
+            if (const Unit unit = info(graph.ops[i].opcode).unit; lane(unit))
+                start = std::max(start, free_at[static_cast<size_t>(unit)]);
+            if (i >= graph.in.size()) continue;  // a packet that only takes time
             for (int e : graph.in[i])
                 if (graph.edges[e].distance == 0) start = std::max(start, issued[graph.edges[e].from] + graph.edges[e].latency);
         }

@@ -22,7 +22,7 @@ using Path = std::vector<Run>;
 struct Order {
     static constexpr int jump_alone = -1;
     std::vector<int> packet;
-    std::map<int, int> jumps;   // from place to place
+    std::map<int, int> jumps;  // from place to place
     Path path;
 };
 
@@ -46,7 +46,9 @@ private:
         Block &block = blocks_[b];
         constexpr size_t least_packets = 8;
         const auto branches_away = [](const Op &op) { return op.side != nullptr; };
-        const bool sides = std::any_of(block.packets.begin(), block.packets.end(), [&](const OpGroup &packet) { return std::any_of(packet.begin(), packet.end(), branches_away); });
+        const bool sides = std::any_of(block.packets.begin(), block.packets.end(), [&](const OpGroup &packet) {
+            return std::any_of(packet.begin(), packet.end(), branches_away);
+        });
         if (block.from_block >= 0 || sides || block.packets.size() < least_packets) return;
         start_ = lay_out(blocks_).start[b];
         std::optional<Order> best;
@@ -66,8 +68,11 @@ private:
         const Block before = block;
         rearrange(block, static_cast<int>(b), *best);
         const std::vector<int64_t> grown = nests_around(b);
-        const auto leaves_cache = [&](int64_t was, int64_t is) { return was <= machine_.icache.bytes && is > machine_.icache.bytes; };
-        if (!branches_reach() || !std::equal(nests.begin(), nests.end(), grown.begin(), std::not_fn(leaves_cache))) block = before;
+        const auto leaves_cache = [&](int64_t was, int64_t is) {
+            return was <= machine_.icache.bytes && is > machine_.icache.bytes;
+        };
+        if (!branches_reach() || !std::equal(nests.begin(), nests.end(), grown.begin(), std::not_fn(leaves_cache)))
+            block = before;
     }
 
     // Bytes of code of each loop around a block, innermost first.
@@ -77,15 +82,17 @@ private:
         for (size_t end = b; end < blocks_.size(); end++) {
             const Terminator &terminator = blocks_[end].end;
             if (terminator.kind != Terminator::Loop || terminator.target > static_cast<int>(b)) continue;
-            bytes.push_back(layout.start[end] + packet_bytes * static_cast<int64_t>(blocks_[end].packets.size()) - layout.start[static_cast<size_t>(terminator.target)]);
+            bytes.push_back(layout.start[end] + packet_bytes * static_cast<int64_t>(blocks_[end].packets.size()) -
+                            layout.start[static_cast<size_t>(terminator.target)]);
         }
         return bytes;
     }
 
-    // Runs that begin with packets across two absent lines, the last ones first. The block is entered at its first place and left
-    // at its last ones, of which `tail` must not be apart. So many of the first pairs of lines come one by one. Empty where there are none.
+    // Runs that begin with packets across two absent lines, the last ones first. The block is entered at its first place and
+    // left at its last ones, of which `tail` must not be apart. So many of the first pairs of lines come one by one. Empty
+    // where there are none.
     Path path_of(int places, int tail, size_t one_by_one) const {
-        std::vector<int> starts;   // descending
+        std::vector<int> starts;  // descending
         const int64_t present = line_of(start_ - 1);
         int64_t line = last_line(places - 1);
         for (int place = places - tail - 1; place > 0 && line > present + 1; place--) {
@@ -97,7 +104,7 @@ private:
         }
         if (starts.size() <= one_by_one) return {};
         starts.resize(starts.size() - one_by_one);
-        int lead = 0;   // places that need nothing of the first pair
+        int lead = 0;  // places that need nothing of the first pair
         while (lead < starts.back() && last_line(lead) < first_line(starts.back())) lead++;
         if (lead == 0) return {};
         Path path = {{0, lead}};
@@ -113,7 +120,9 @@ private:
 
     bool takes_jump(const OpGroup &packet) const {
         if (static_cast<int64_t>(packet.size()) >= machine_.issue.slots) return false;
-        return std::none_of(packet.begin(), packet.end(), [](const Op &op) { return info(op.opcode).unit == info(Opcode::jal).unit || op.opcode == Opcode::halt_s; });
+        return std::none_of(packet.begin(), packet.end(), [](const Op &op) {
+            return info(op.opcode).unit == info(Opcode::jal).unit || op.opcode == Opcode::halt_s;
+        });
     }
 
     // An order of the block, with as few packets more as the jumps need that have no room in others.
@@ -158,7 +167,9 @@ private:
     // Cycles that packets wait for the memory the first time, where the line in front of the block is there.
     int64_t miss_cycles(const Path &path) const {
         // From one open row of the DRAM, with the way there and back.
-        const int64_t one = machine_.dram.complete + 2, another = machine_.icache.line / std::max<int64_t>(1, machine_.icache.sector) * machine_.dram.cas_same_group;
+        const int64_t one = machine_.dram.complete + 2,
+                      another =
+                          machine_.icache.line / std::max<int64_t>(1, machine_.icache.sector) * machine_.dram.cas_same_group;
         std::set<int64_t> present = {line_of(start_ - 1)};
         int64_t cycles = 0;
         for (const Run &run : path)
@@ -173,7 +184,8 @@ private:
     int64_t saved_cycles(size_t b, const Order &order) const {
         const Block &block = blocks_[b];
         const auto packets = static_cast<int>(block.packets.size());
-        const int64_t runs = executions(kernel_, blocks_, b), jumps = static_cast<int64_t>(order.jumps.size()), more = static_cast<int64_t>(order.packet.size()) - packets;
+        const int64_t runs = executions(kernel_, blocks_, b), jumps = static_cast<int64_t>(order.jumps.size()),
+                      more = static_cast<int64_t>(order.packet.size()) - packets;
         const bool loop = block.end.kind == Terminator::Loop && block.end.target == static_cast<int>(b) && b > 0;
         // A jump is predicted the next time if none that the predictor keeps in the same place came in between.
         const int64_t entered = loop ? executions(kernel_, blocks_, b - 1) : runs;
@@ -195,7 +207,8 @@ private:
     static void rearrange(Block &block, int index, const Order &order) {
         std::vector<OpGroup> packets(order.packet.size());
         for (size_t place = 0; place < packets.size(); place++)
-            if (order.packet[place] != Order::jump_alone) packets[place] = std::move(block.packets[static_cast<size_t>(order.packet[place])]);
+            if (order.packet[place] != Order::jump_alone)
+                packets[place] = std::move(block.packets[static_cast<size_t>(order.packet[place])]);
         for (const auto &[place, to] : order.jumps) {
             Op jump;
             jump.opcode = Opcode::jal;
@@ -214,8 +227,10 @@ private:
             for (size_t p = 0; p < blocks_[b].packets.size(); p++)
                 for (const Op &op : blocks_[b].packets[p]) {
                     if (!is_branch(op.opcode)) continue;
-                    const int64_t offset = layout.start[static_cast<size_t>(op.imm)] - layout.start[b] - static_cast<int64_t>(p) * packet_bytes;
-                    if (op.imm != static_cast<int32_t>(b) + 1 && (offset < furthest_back || offset > furthest_ahead)) return false;
+                    const int64_t offset =
+                        layout.start[static_cast<size_t>(op.imm)] - layout.start[b] - static_cast<int64_t>(p) * packet_bytes;
+                    if (op.imm != static_cast<int32_t>(b) + 1 && (offset < furthest_back || offset > furthest_ahead))
+                        return false;
                 }
         return true;
     }
@@ -223,7 +238,7 @@ private:
     const Kernel &kernel_;
     const Machine &machine_;
     Blocks &blocks_;
-    int64_t start_ = 0;   // of the block that is looked at
+    int64_t start_ = 0;  // of the block that is looked at
 };
 
 }  // namespace

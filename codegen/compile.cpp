@@ -38,20 +38,21 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few, fewer do, and
-// long iterations do not overlap where a nest would leave the instruction cache.
-// Where straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other constants
-// where they are read.
+// Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few,
+// fewer do, and long iterations do not overlap where a nest would leave the instruction cache. Where straight code alone takes
+// too many registers, it keeps its order, masks that are constants are made again, and other constants where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options);
-        const bool turns = options.turn && result.turned, overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
+        const bool turns = options.turn && result.turned,
+                   overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle, joins = options.join && result.joined;
-        bool again = false;   // from the start, with other masks and constants
+        bool again = false;  // from the start, with other masks and constants
         const size_t short_loops = options.short_loops.size();
-        if (overlaps && options.overlap == OverlapIterations::Long) options.short_loops.insert(result.unfit.begin(), result.unfit.end());
+        if (overlaps && options.overlap == OverlapIterations::Long)
+            options.short_loops.insert(result.unfit.begin(), result.unfit.end());
         const bool shorter = options.short_loops.size() > short_loops;
         if (!shorter && (result.turned_fit || !turns)) {
             packed();
@@ -63,34 +64,45 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
                 if (simplest && !again) throw;
             }
         }
-        if (again) options = {};
-        else if (!shorter && joins) options.join = false;
-        else if (!shorter && idles) options.idle = false;
-        else if (!shorter && turns) options.turn = false;
-        else if (!shorter && !overlaps) options.in_order = true;
-        else if (!shorter) options.overlap = options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
+        if (again)
+            options = {};
+        else if (!shorter && joins)
+            options.join = false;
+        else if (!shorter && idles)
+            options.idle = false;
+        else if (!shorter && turns)
+            options.turn = false;
+        else if (!shorter && !overlaps)
+            options.in_order = true;
+        else if (!shorter)
+            options.overlap =
+                options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;
-        for (size_t r = 0; r < kernel.registers.size(); r++) kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
+        for (size_t r = 0; r < kernel.registers.size(); r++)
+            kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
     }
 }
 
 }  // namespace
 
 const std::vector<std::string> &pass_names() {
-    static const std::vector<std::string> names = {"lower", "match", "skew", "coalesce", "place", "overlap", "addresses", "blocks", "pack", "allocate"};
+    static const std::vector<std::string> names = {"lower",   "match",     "skew",   "coalesce", "place",
+                                                   "overlap", "addresses", "blocks", "pack",     "allocate"};
     return names;
 }
 
 LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments) {
     const auto start = std::chrono::steady_clock::now();
     const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
-    if (module.functions().size() != 1) throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
+    if (module.functions().size() != 1)
+        throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
     return {module.functions().front(), seconds_since(start)};
 }
 
 namespace {
 
-CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options, MakeConstants constants) {
+CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options,
+                        MakeConstants constants) {
     const auto dump = [&](const std::string &pass, const auto &text) {
         if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
     };
@@ -148,7 +160,8 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     }
 }
 
-CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine, const CompileOptions &options) {
+CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
+                       const CompileOptions &options) {
     return generate(lower(std::move(pipeline), arguments), machine, options);
 }
 

@@ -38,10 +38,13 @@ std::vector<Op> constants_on_other_units(std::vector<Op> ops) {
     const auto stays = [&](const Op &op) { return writes.at(op.dst) == 1; };
     // Every small constant is a multiple of one, if that is there first.
     const auto one = std::find_if(ops.begin(), ops.end(), [&](const Op &op) { return made_constant(op) == 1 && stays(op); });
-    if (one != ops.end() && std::none_of(ops.begin(), one, [&](const Op &op) { return reads(op, one->dst); })) std::rotate(ops.begin(), one, one + 1);
-    const auto operations_of = [&](Unit unit) { return std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }); };
+    if (one != ops.end() && std::none_of(ops.begin(), one, [&](const Op &op) { return reads(op, one->dst); }))
+        std::rotate(ops.begin(), one, one + 1);
+    const auto operations_of = [&](Unit unit) {
+        return std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; });
+    };
     auto integers = operations_of(Unit::Ex1), products = operations_of(Unit::Ex4);
-    std::vector<std::pair<Reg, int64_t>> bases;   // constants that keep their registers
+    std::vector<std::pair<Reg, int64_t>> bases;  // constants that keep their registers
     for (Op &op : ops) {
         const std::optional<int32_t> value = made_constant(op);
         if (!value) continue;
@@ -53,7 +56,8 @@ std::vector<Op> constants_on_other_units(std::vector<Op> ops) {
             continue;
         }
         const auto divides = [&](const auto &base) {
-            return *value % base.second == 0 && *value / base.second >= smallest_factor && *value / base.second <= largest_factor;
+            return *value % base.second == 0 && *value / base.second >= smallest_factor &&
+                   *value / base.second <= largest_factor;
         };
         const auto base = std::find_if(bases.begin(), bases.end(), divides);
         if (base == bases.end() || products >= integers) {

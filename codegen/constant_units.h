@@ -7,8 +7,9 @@
 
 namespace atalla::codegen {
 
-// The operations of a block with constants made where room is left: an integer operation a packet is all that there is, so a block that
-// makes many constants has a packet for each. Zeros are moved from v0, and multiples of other constants are products.
+// The operations of a block with constants made where room is left: an integer operation a packet is all that there is, so a
+// block that makes many constants has a packet for each. Zeros are moved from v0, and multiples of other constants are
+// products.
 std::vector<Op> constants_on_other_units(std::vector<Op> ops);
 
 }  // namespace atalla::codegen

@@ -11,7 +11,8 @@ using namespace Halide::Internal;
 
 const Store *lone_store(const Stmt &s) {
     if (const auto *loop = s.as<For>()) return lone_store(loop->body);
-    if (const auto *let = s.as<LetStmt>()) return let->value.type().is_scalar() && let->value.type().is_int() ? lone_store(let->body) : nullptr;
+    if (const auto *let = s.as<LetStmt>())
+        return let->value.type().is_scalar() && let->value.type().is_int() ? lone_store(let->body) : nullptr;
     if (const auto *branch = s.as<IfThenElse>()) return branch->else_case.defined() ? nullptr : lone_store(branch->then_case);
     return s.as<Store>();
 }
@@ -98,7 +99,8 @@ bool CopyNest::enumerate_dependences(const LinearForm &form) {
 bool CopyNest::split_dims(LinearForm &form, std::vector<CopyDim> &dims, int64_t CopyDim::*stride) {
     for (auto it = form.terms.begin(); it != form.terms.end();) {
         const Atom &atom = kernel_.atoms[it->first];
-        auto dim = std::find_if(dims.begin(), dims.end(), [&](const CopyDim &d) { return atom.is_loop && atom.text == d.name; });
+        auto dim =
+            std::find_if(dims.begin(), dims.end(), [&](const CopyDim &d) { return atom.is_loop && atom.text == d.name; });
         if (dim != dims.end()) {
             (*dim).*stride = it->second;
             it = form.terms.erase(it);
@@ -155,7 +157,8 @@ void append_boxes(const CopyLeaf &leaf, const std::string &what, std::vector<Box
 
 void join_boxes(std::vector<Box> &boxes) {
     const auto alike = [](const Box &a, const Box &b) {
-        return a.cols == b.cols && std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), [](const Box::Dim &c, const Box::Dim &d) {
+        return a.cols == b.cols &&
+               std::equal(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end(), [](const Box::Dim &c, const Box::Dim &d) {
                    return c.extent == d.extent && c.row_stride == d.row_stride && c.mem_stride == d.mem_stride;
                });
     };
@@ -165,8 +168,10 @@ void join_boxes(std::vector<Box> &boxes) {
         Box::Dim step;
         for (; end < boxes.size() && alike(boxes[first], boxes[end]); end++) {
             const Box::Dim next = {1, boxes[end].row - boxes[end - 1].row, boxes[end].mem - boxes[end - 1].mem};
-            if (end == first + 1) step = next;
-            else if (next.row_stride != step.row_stride || next.mem_stride != step.mem_stride) break;
+            if (end == first + 1)
+                step = next;
+            else if (next.row_stride != step.row_stride || next.mem_stride != step.mem_stride)
+                break;
         }
         joined.push_back(boxes[first]);
         step.extent = static_cast<int64_t>(end - first);

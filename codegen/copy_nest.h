@@ -21,7 +21,7 @@ const Halide::Internal::Store *lone_store(const Halide::Internal::Stmt &s);
 struct CopyDim {
     std::string name;
     int64_t extent = 1;
-    int64_t pad = 0, mem = 0;   // elements per step
+    int64_t pad = 0, mem = 0;  // elements per step
 };
 
 // Part of a nest: where it starts on both sides, in elements, and its loops.

@@ -55,7 +55,7 @@ int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, 
     LeastCycles pace(machine_, delay_);
     int cycle = 0;
     for (int p = from; p <= end; p++) {
-        if (p == to && to == total && distance == 0) return p > from ? cycle + 1 : cycle;   // the end of the block itself
+        if (p == to && to == total && distance == 0) return p > from ? cycle + 1 : cycle;  // the end of the block itself
         cycle = pace.next(packets[p % total]);
     }
     return cycle;
@@ -92,15 +92,18 @@ std::vector<OpGroup> Delays::delay_packets(int cycles) {
     return packets;
 }
 
-// Makes a packet up to `at` wait for a result that one behind `from` starts, in slots that are free. False if no such packets are
-// there, or none is so far from the other that not a cycle is lost.
-bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from, int at, int missing) {
-    if (at >= static_cast<int>(packets.size())) return false;   // behind the last
+// Makes a packet up to `at` wait for a result that one behind `from` starts, in slots that are free. False if no such packets
+// are there, or none is so far from the other that not a cycle is lost.
+bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from,
+                         int at, int missing) {
+    if (at >= static_cast<int>(packets.size())) return false;  // behind the last
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
     const auto fits = [&](int packet, const Op &op) {
         ResourceTable table(kernel_, 0);
         for (const Op &other : packets[packet]) table.take(other, 0);
-        const auto parted = [&](const Op &other) { return other.side != nullptr || (other.dst.defined() && std::count(op.src.begin(), op.src.end(), other.dst) > 0); };
+        const auto parted = [&](const Op &other) {
+            return other.side != nullptr || (other.dst.defined() && std::count(op.src.begin(), op.src.end(), other.dst) > 0);
+        };
         return table.fits(op, 0) && std::none_of(packets[packet].begin(), packets[packet].end(), parted);
     };
     const auto bank = [&]() -> int8_t & { return kernel_.registers[delay_.id].bank; };
@@ -109,9 +112,10 @@ bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packe
         const Op start = starts(opcode);
         const int apart = result_latency(machine_, opcode) - missing;
         for (int reader = at; apart > 0 && reader - apart >= from; reader--) {
-            const bool in_use = std::any_of(packets.begin() + (reader - apart), packets.begin() + at + 1, [&](const OpGroup &packet) {
-                return std::any_of(packet.begin(), packet.end(), [&](const Op &op) { return touches(op); });
-            });
+            const bool in_use =
+                std::any_of(packets.begin() + (reader - apart), packets.begin() + at + 1, [&](const OpGroup &packet) {
+                    return std::any_of(packet.begin(), packet.end(), [&](const Op &op) { return touches(op); });
+                });
             if (in_use) break;
             for (int8_t b = 0; b < static_cast<int8_t>(machine_.regs.scalar_banks); b++) {
                 bank() = bank_before >= 0 ? bank_before : b;
@@ -141,8 +145,8 @@ void Delays::insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_o
 }
 
 std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
-    // A round moves the first packet that is too early, and what is far enough stays so. A wait that runs beside others gains less
-    // than it takes: a packet may need several.
+    // A round moves the first packet that is too early, and what is far enough stays so. A wait that runs beside others gains
+    // less than it takes: a packet may need several.
     constexpr size_t most_rounds_each = 64;
     std::set<int> kept_apart;
     for (const Edge &e : graph.edges)
@@ -153,7 +157,8 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
         int from = 0, at = -1, missing = 0;
         for (const Edge &e : graph.edges) {
             // A packet takes a cycle at least.
-            if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) >= e.latency) continue;
+            if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) >= e.latency)
+                continue;
             const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
             if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                 at = packet_of[e.to];
@@ -185,8 +190,10 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
                 if (op.opcode == Opcode::gemm_vv) last_row = p;
                 weights = weights || op.opcode == Opcode::lw_vi;
             }
-        if (weights && last_row < 0) return spacing;   // its weights are so far from all rows before them
-        int since = count == 0 ? distance[b] : last_row >= 0 ? least_cycles(packets, last_row, count, 0) : distance[b] + least_cycles(packets, 0, count, 0);
+        if (weights && last_row < 0) return spacing;  // its weights are so far from all rows before them
+        int since = count == 0      ? distance[b]
+                    : last_row >= 0 ? least_cycles(packets, last_row, count, 0)
+                                    : distance[b] + least_cycles(packets, 0, count, 0);
         return std::min(since, spacing);
     };
     for (bool changed = true; changed;) {
@@ -205,7 +212,7 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
     }
     for (size_t b = 0; b < blocks.size(); b++) {
         int first = -1;
-        bool rows_before = false;   // rows of this block have their own edges
+        bool rows_before = false;  // rows of this block have their own edges
         for (size_t p = 0; p < blocks[b].packets.size() && first < 0; p++)
             for (const Op &op : blocks[b].packets[p]) {
                 if (op.opcode == Opcode::lw_vi) first = static_cast<int>(p);
@@ -224,8 +231,6 @@ void Delays::keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)
     }
 }
 
-bool Delays::touches(const Op &op) const {
-    return delay_.defined() && (op.dst == delay_ || reads(op, delay_));
-}
+bool Delays::touches(const Op &op) const { return delay_.defined() && (op.dst == delay_ || reads(op, delay_)); }
 
 }  // namespace atalla::codegen

@@ -10,7 +10,8 @@
 
 namespace atalla::codegen {
 
-// The fewest cycles in which packets issue, one after the other: one each, the initiation intervals of the lane units, and known delays.
+// The fewest cycles in which packets issue, one after the other: one each, the initiation intervals of the lane units, and
+// known delays.
 class LeastCycles {
 public:
     LeastCycles(const Machine &machine, Reg delay) : machine_(machine), delay_(delay) {}
@@ -20,7 +21,7 @@ public:
 private:
     const Machine &machine_;
     Reg delay_;
-    std::array<int, 16> free_at_{};   // by unit
+    std::array<int, 16> free_at_{};  // by unit
     int delayed_ = -1, cycle_ = -1;
 };
 
@@ -36,7 +37,8 @@ public:
     // first. `is_loop_body(b)`: block b is the whole body of a loop whose own iterations keep their distance.
     void keep_weights_apart(Blocks &blocks, const std::function<bool(size_t)> &is_loop_body);
 
-    // Packets that take at least so many cycles, and hardly more: results that are waited for, and a few packets that do nothing of use.
+    // Packets that take at least so many cycles, and hardly more: results that are waited for, and a few packets that do
+    // nothing of use.
     std::vector<OpGroup> delay_packets(int cycles);
     LeastCycles pace() const { return {machine_, delay_}; }
 
@@ -45,7 +47,8 @@ public:
 
 private:
     int least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const;
-    bool share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from, int at, int missing);
+    bool share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from,
+                     int at, int missing);
     void insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_of, int at, int missing);
     Op starts(Opcode opcode);
 

@@ -11,13 +11,15 @@ namespace atalla::codegen {
 
 namespace {
 
-// A pad write waits behind those queued before it; the distance that is safe for a read of the same row, and the other way round.
+// A pad write waits behind those queued before it; the distance that is safe for a read of the same row, and the other way
+// round.
 constexpr int store_to_load = 24, load_to_store = 24;
 // A usual transfer of a few rows; the hardware waits for longer ones. Iterations of fewer operations cannot keep transfers
 // so far apart.
 constexpr int transfer_cycles = 64;
 constexpr size_t operations_between_transfers = 2 * transfer_cycles;
-// The same of a transfer that runs ahead, while DRAM serves those of the other pads as well, and the code that has the time for a pair of them.
+// The same of a transfer that runs ahead, while DRAM serves those of the other pads as well, and the code that has the time for
+// a pair of them.
 constexpr int shared_transfer_cycles = 2 * transfer_cycles;
 constexpr size_t operations_between_shared_transfers = 2 * shared_transfer_cycles;
 
@@ -25,8 +27,8 @@ bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
-// The last row of a form, or the first one, whatever those loops around are at that `any` names: inner variables come first, whose last values may depend on those
-// of loops around. Nothing if it has other terms than variables of loops.
+// The last row of a form, or the first one, whatever those loops around are at that `any` names: inner variables come first,
+// whose last values may depend on those of loops around. Nothing if it has other terms than variables of loops.
 std::optional<LinearForm> end_of(const Kernel &kernel, LinearForm row, bool last, const std::function<bool(int)> &any) {
     for (;;) {
         int inner = -1, loop = -1;
@@ -43,7 +45,9 @@ std::optional<LinearForm> end_of(const Kernel &kernel, LinearForm row, bool last
         row.terms.erase(inner);
         if ((step > 0) != last) continue;
         const LoopInfo &info = kernel.loops[static_cast<size_t>(loop)];
-        const bool known = info.last_value && std::ranges::all_of(info.last_value->terms, [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].is_loop; });
+        const bool known = info.last_value && std::ranges::all_of(info.last_value->terms, [&](const auto &term) {
+                               return kernel.atoms[static_cast<size_t>(term.first)].is_loop;
+                           });
         row += (known ? *info.last_value : LinearForm{info.extent - 1, {}}).scaled(step);
     }
 }
@@ -63,12 +67,19 @@ bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b, con
     return lies_behind(kernel, a.row, b.row, any) || lies_behind(kernel, b.row, a.row, any);
 }
 // Are they in different parts of a buffer, whatever the loops around are at?
-bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b) { return lie_apart(kernel, a, b, [](int) { return true; }); }
+bool lie_apart(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
+    return lie_apart(kernel, a, b, [](int) { return true; });
+}
 
 class Builder {
 public:
     Builder(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn)
-        : kernel_(kernel), machine_(*kernel.machine), ops_(ops), loop_(loop), masks_in_turn_(masks_in_turn), apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
+        : kernel_(kernel),
+          machine_(*kernel.machine),
+          ops_(ops),
+          loop_(loop),
+          masks_in_turn_(masks_in_turn),
+          apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
 
     std::vector<Edge> run() {
         if (masks_in_turn_)
@@ -104,14 +115,17 @@ private:
     void registers(const Op &op, int i, int iteration) {
         for (Reg r : reads_of(op)) {
             if (r.id <= all_lanes.id) continue;
-            if (const auto w = writer_.find(r.id); w != writer_.end()) edge(w->second, i, iteration, result_latency(machine_, ops_[w->second.op].opcode));
+            if (const auto w = writer_.find(r.id); w != writer_.end())
+                edge(w->second, i, iteration, result_latency(machine_, ops_[w->second.op].opcode));
             readers_[r.id].push_back({i, iteration});
         }
         if (!op.dst.defined() || op.dst.id <= all_lanes.id) return;
         for (Site reader : readers_[op.dst.id])
             if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
         if (const auto w = writer_.find(op.dst.id); w != writer_.end())
-            edge(w->second, i, iteration, is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op]) : result_latency(machine_, ops_[w->second.op].opcode));
+            edge(w->second, i, iteration,
+                 is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op])
+                                                 : result_latency(machine_, ops_[w->second.op].opcode));
         writer_[op.dst.id] = {i, iteration};
         readers_[op.dst.id].clear();
         if (masks_in_turn_ && kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
@@ -130,7 +144,8 @@ private:
             ended_masks_.push_back(open_masks_[m]);
             open_masks_.erase(open_masks_.begin() + static_cast<ptrdiff_t>(m));
         }
-        std::stable_sort(ended_masks_.begin(), ended_masks_.end(), [&](Reg a, Reg b) { return last_reader_.at(a.id) < last_reader_.at(b.id); });
+        std::stable_sort(ended_masks_.begin(), ended_masks_.end(),
+                         [&](Reg a, Reg b) { return last_reader_.at(a.id) < last_reader_.at(b.id); });
         const size_t free = most_at_once - std::min(most_at_once, open_masks_.size() + 1);
         while (ended_masks_.size() > free) {
             for (Site reader : readers_[ended_masks_.front().id])
@@ -157,39 +172,48 @@ private:
 
     // A wait that names no allocation is one for what the routine before left under way, which may be anywhere.
     void behind_routine(const Op &op, int i, int iteration) {
-        if (op.opcode == Opcode::or_s && op.dst == zero_scalar && op.orders < 0) waits_for_all_.push_back({i, iteration});
+        if (op.opcode == Opcode::or_s && op.dst == zero_scalar && op.orders < 0)
+            waits_for_all_.push_back({i, iteration});
         else if (is_transfer(op) || is_pad_access(op))
             for (const Site wait : waits_for_all_) edge(wait, i, iteration, 1);
     }
 
     // Transfers of two buffers that run ahead, in code that has the time to keep them apart.
-    bool shares_dram(const Op &a, const Op &b) const { return a.ahead && b.ahead && a.orders != b.orders && ops_.size() >= operations_between_shared_transfers; }
+    bool shares_dram(const Op &a, const Op &b) const {
+        return a.ahead && b.ahead && a.orders != b.orders && ops_.size() >= operations_between_shared_transfers;
+    }
     void memory(const Op &op, int i, int iteration) {
         if (is_pad_access(op) && op.access) {
             const bool store = op.opcode == Opcode::vreg_st;
             for (const auto &[site, other] : accesses_[op.access->allocation]) {
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
-                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access) || lie_apart_in_each_turn(*other, *op.access)) continue;
+                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access) ||
+                    lie_apart_in_each_turn(*other, *op.access))
+                    continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
                 const bool hard = machine_.timed() && store != other_store;
                 if (iteration != site.iteration) {
-                    if (const int distance = iterations_between(*other, *op.access); distance > 0) edges_.push_back({site.op, i, latency, distance, hard});
+                    if (const int distance = iterations_between(*other, *op.access); distance > 0)
+                        edges_.push_back({site.op, i, latency, distance, hard});
                 } else if (may_alias(kernel_, *other, *op.access)) {
                     edge(site, i, iteration, latency, hard);
                 }
             }
             accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
-            if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
+            if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end())
+                edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
         }
         if (op.side) {
             // The transfers it may start share the engines with the others: best in the middle between them.
             for (const Op &inner : *op.side) {
                 if (!is_transfer(inner)) continue;
                 behind_barrier(inner, i, iteration);
-                if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side) edge(last->second, i, iteration, apart_);
+                if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side)
+                    edge(last->second, i, iteration, apart_);
                 const auto before = side_engine_.find(inner.pad);
-                if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0]) edge(before->second, i, iteration, apart_);
+                if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0])
+                    edge(before->second, i, iteration, apart_);
                 side_engine_[inner.pad] = {i, iteration};
             }
             return;
@@ -197,20 +221,26 @@ private:
         if (op.orders < 0) return;
         if (op.fence) {
             for (const auto &[site, other] : accesses_[op.orders])
-                if (ops_[site.op].opcode == Opcode::vreg_st) edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
+                if (ops_[site.op].opcode == Opcode::vreg_st)
+                    edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
             barrier_[op.orders] = {i, iteration};
         } else if (is_transfer(op)) {
             for (const auto &[site, other] : accesses_[op.orders]) {
                 // A transfer ahead goes to the slot that accesses before the change of slots used.
                 const auto changed = writer_.find(other->slot.id);
-                const bool before_change = changed != writer_.end() && changed->second.iteration == site.iteration && changed->second.op > site.op;
-                if (!op.ahead || !machine_.timed()) edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
-                else if (before_change || other->earlier) edge(site, i, iteration, 1);
+                const bool before_change =
+                    changed != writer_.end() && changed->second.iteration == site.iteration && changed->second.op > site.op;
+                if (!op.ahead || !machine_.timed())
+                    edge(site, i, iteration, machine_.timed() ? load_to_store : 1, machine_.timed());
+                else if (before_change || other->earlier)
+                    edge(site, i, iteration, 1);
             }
             behind_barrier(op, i, iteration);
-            if (const auto last = engine_.find(op.pad); last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
+            if (const auto last = engine_.find(op.pad);
+                last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
                 edge(last->second, i, iteration, shares_dram(ops_[last->second.op], op) ? shared_transfer_cycles : 1);
-            if (const auto last = side_engine_.find(op.pad); last != side_engine_.end()) edge(last->second, i, iteration, apart_);
+            if (const auto last = side_engine_.find(op.pad); last != side_engine_.end())
+                edge(last->second, i, iteration, apart_);
             engine_[op.pad] = {i, iteration};
             if (!machine_.timed()) synchronous(op, i, iteration);
         } else {
@@ -218,7 +248,8 @@ private:
             if (op.opcode != Opcode::or_s)
                 for (const auto &[pad, transfer] : engine_) edge(transfer, i, iteration, 1);
             // Accesses wait for the last of several barriers, and so for all.
-            if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
+            if (const auto w = barrier_.find(op.orders); w != barrier_.end())
+                edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};
         }
     }
@@ -229,7 +260,8 @@ private:
         if (const auto w = barrier_.find(transfer.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
     }
 
-    // A transfer without a wait: it is over when the next packet begins, and what another direction moves may be the same bytes.
+    // A transfer without a wait: it is over when the next packet begins, and what another direction moves may be the same
+    // bytes.
     void synchronous(const Op &op, int i, int iteration) {
         if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 1);
         barrier_[op.orders] = {i, iteration};
@@ -239,17 +271,22 @@ private:
         transfers_[load ? 0 : 1].push_back({i, iteration});
     }
 
-    // The same for each turn of the loops around the block: of straight code, of those around the loops whose iterations begin or end there.
+    // The same for each turn of the loops around the block: of straight code, of those around the loops whose iterations begin
+    // or end there.
     bool lie_apart_in_each_turn(const PadAccess &a, const PadAccess &b) const {
         if (a.earlier != b.earlier) return false;
         const auto around = [&](const PadAccess &access, int loop) {
             int inner = -1;
-            for (const auto &[atom, step] : access.row.terms) inner = std::max(inner, kernel_.atoms[static_cast<size_t>(atom)].loop);
-            for (int other = inner < 0 ? -1 : kernel_.loops[static_cast<size_t>(inner)].parent; other >= 0; other = kernel_.loops[static_cast<size_t>(other)].parent)
+            for (const auto &[atom, step] : access.row.terms)
+                inner = std::max(inner, kernel_.atoms[static_cast<size_t>(atom)].loop);
+            for (int other = inner < 0 ? -1 : kernel_.loops[static_cast<size_t>(inner)].parent; other >= 0;
+                 other = kernel_.loops[static_cast<size_t>(other)].parent)
                 if (other == loop) return true;
             return false;
         };
-        return lie_apart(kernel_, a, b, [&](int loop) { return loop_ >= 0 ? loop == loop_ : !around(a, loop) || !around(b, loop); }) || keep_apart(a, b);
+        return lie_apart(kernel_, a, b,
+                         [&](int loop) { return loop_ >= 0 ? loop == loop_ : !around(a, loop) || !around(b, loop); }) ||
+               keep_apart(a, b);
     }
     // Do both go as many rows on in each iteration of this loop, and are they never a whole number of such steps apart?
     bool keep_apart(const PadAccess &a, const PadAccess &b) const {
@@ -258,7 +295,8 @@ private:
         between += a.row;
         int64_t step = 0;
         for (const auto &[atom, rows] : a.row.terms)
-            if (const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)]; variable.is_loop && variable.loop == loop_) step = std::abs(rows);
+            if (const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)]; variable.is_loop && variable.loop == loop_)
+                step = std::abs(rows);
         for (const auto &[atom, rows] : between.terms)
             if (kernel_.atoms[static_cast<size_t>(atom)].loop == loop_) return false;
         const auto every = [](int) { return true; };
@@ -286,7 +324,7 @@ private:
     const Kernel &kernel_;
     const Machine &machine_;
     const std::vector<Op> &ops_;
-    int loop_;   // the loop that the block is the body of, -1: none
+    int loop_;  // the loop that the block is the body of, -1: none
     bool masks_in_turn_;
     int apart_;  // cycles between transfers of a pad
     std::vector<Edge> edges_;
@@ -301,7 +339,7 @@ private:
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
     std::map<int, Site> barrier_, engine_, side_engine_;
     std::vector<Site> waits_for_all_;
-    std::array<std::vector<Site>, 2> transfers_;   // loads, stores
+    std::array<std::vector<Site>, 2> transfers_;  // loads, stores
 };
 
 }  // namespace
@@ -324,17 +362,21 @@ std::vector<Reg> reads_of(const Op &op) {
 }
 
 bool makes_constant(const Kernel &kernel, const Op &op) {
-    if (op.access && op.opcode == Opcode::vreg_ld && kernel.allocations[static_cast<size_t>(op.access->allocation)].zeros) return true;
-    if (!op.dst.defined() || kernel.cls(op.dst) != RegisterClass::Vector || op.access || op.mask.defined() || op.keeps_dst) return false;
+    if (op.access && op.opcode == Opcode::vreg_ld && kernel.allocations[static_cast<size_t>(op.access->allocation)].zeros)
+        return true;
+    if (!op.dst.defined() || kernel.cls(op.dst) != RegisterClass::Vector || op.access || op.mask.defined() || op.keeps_dst)
+        return false;
     const Unit unit = info(op.opcode).unit;
     if (unit != Unit::Alu && unit != Unit::Mul) return false;
     const std::vector<Reg> reads = reads_of(op);
-    return std::all_of(reads.begin(), reads.end(), [&](Reg r) { return r.id <= all_lanes.id || kernel.registers[static_cast<size_t>(r.id)].constant; });
+    return std::all_of(reads.begin(), reads.end(),
+                       [&](Reg r) { return r.id <= all_lanes.id || kernel.registers[static_cast<size_t>(r.id)].constant; });
 }
 
 bool reads(const Op &op, Reg r) {
     if (!r.defined()) return false;
-    if (std::find(op.src.begin(), op.src.end(), r) != op.src.end() || op.mask == r || (op.keeps_dst && op.dst == r)) return true;
+    if (std::find(op.src.begin(), op.src.end(), r) != op.src.end() || op.mask == r || (op.keeps_dst && op.dst == r))
+        return true;
     return op.side && std::any_of(op.side->begin(), op.side->end(), [r](const Op &inner) { return reads(inner, r); });
 }
 
@@ -342,26 +384,44 @@ int result_latency(const Machine &machine, Opcode op) {
     if (!machine.timed()) return 1;
     const auto after = [&](int64_t latency) { return static_cast<int>(latency + 1 + machine.wb.offer_to_use); };
     switch (info(op).unit) {
-    case Unit::Ex1: return after(machine.ex1.L);
-    case Unit::Ex2:
-        if (op == Opcode::rcp_bf || op == Opcode::sqrt_bf) return after(machine.ex2.rcp_sqrt_L);
-        if (op == Opcode::mv_stm || op == Opcode::bfts_s || op == Opcode::stbf_s) return after(machine.ex2.conv_L);
-        return after(machine.ex2.divmod_L);
-    case Unit::Ex3: return after(machine.ex3.L);
-    case Unit::Ex4: return after(machine.ex4.L);
-    case Unit::Ex5: return after(machine.ex5.load_hit + machine.dcache.miss_clean);
-    case Unit::Alu: return after(op == Opcode::add_vv || op == Opcode::sub_vv || op == Opcode::add_vs || op == Opcode::sub_vs ? machine.vec.add_L : machine.vec.cmp_L);
-    case Unit::Mul: return after(machine.vec.mul_L);
-    case Unit::Exp: return after(machine.vec.exp_L);
-    case Unit::Reduce: return after(machine.vec.reduce_L);
-    case Unit::Array: return op == Opcode::gemm_vv ? after(machine.sa.L) : 1;
-    case Unit::MoveToScalar: return after(machine.vec.mov_to_scalar_L);
-    case Unit::Vlsu: return static_cast<int>(machine.vlsu.present + machine.pad.read_L + machine.vlsu.load_extra + machine.wb.offer_to_use);
-    case Unit::Sdma: return transfer_cycles;
-    default: return 1;
+        case Unit::Ex1:
+            return after(machine.ex1.L);
+        case Unit::Ex2:
+            if (op == Opcode::rcp_bf || op == Opcode::sqrt_bf) return after(machine.ex2.rcp_sqrt_L);
+            if (op == Opcode::mv_stm || op == Opcode::bfts_s || op == Opcode::stbf_s) return after(machine.ex2.conv_L);
+            return after(machine.ex2.divmod_L);
+        case Unit::Ex3:
+            return after(machine.ex3.L);
+        case Unit::Ex4:
+            return after(machine.ex4.L);
+        case Unit::Ex5:
+            return after(machine.ex5.load_hit + machine.dcache.miss_clean);
+        case Unit::Alu:
+            return after(op == Opcode::add_vv || op == Opcode::sub_vv || op == Opcode::add_vs || op == Opcode::sub_vs
+                             ? machine.vec.add_L
+                             : machine.vec.cmp_L);
+        case Unit::Mul:
+            return after(machine.vec.mul_L);
+        case Unit::Exp:
+            return after(machine.vec.exp_L);
+        case Unit::Reduce:
+            return after(machine.vec.reduce_L);
+        case Unit::Array:
+            return op == Opcode::gemm_vv ? after(machine.sa.L) : 1;
+        case Unit::MoveToScalar:
+            return after(machine.vec.mov_to_scalar_L);
+        case Unit::Vlsu:
+            return static_cast<int>(machine.vlsu.present + machine.pad.read_L + machine.vlsu.load_extra +
+                                    machine.wb.offer_to_use);
+        case Unit::Sdma:
+            return transfer_cycles;
+        default:
+            return 1;
     }
 }
 
-std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn) { return Builder(kernel, ops, loop, masks_in_turn).run(); }
+std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn) {
+    return Builder(kernel, ops, loop, masks_in_turn).run();
+}
 
 }  // namespace atalla::codegen

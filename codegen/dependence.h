@@ -9,17 +9,17 @@ namespace atalla::codegen {
 
 struct Edge {
     int from = 0, to = 0;
-    int latency = 0;     // cycles between the issues
-    int distance = 0;    // iterations of the loop between them
-    bool hard = false;   // nothing in the hardware makes the second one wait
+    int latency = 0;    // cycles between the issues
+    int distance = 0;   // iterations of the loop between them
+    bool hard = false;  // nothing in the hardware makes the second one wait
 };
 
 // Cycles from the issue of an operation to the issue of one that reads its result.
 int result_latency(const Machine &machine, Opcode op);
 
 // Dependences among the operations of a block; `loop` is the loop that the block is the whole body of (then
-// also those into the next iteration), or -1. With `masks_in_turn` a mask is made once the one that many before it has its readers
-// behind it: any order that keeps the dependences then has few of them alive.
+// also those into the next iteration), or -1. With `masks_in_turn` a mask is made once the one that many before it has its
+// readers behind it: any order that keeps the dependences then has few of them alive.
 std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, int loop, bool masks_in_turn);
 
 // May two accesses be of the same row?

@@ -24,7 +24,7 @@ public:
     explicit EarlyLoads(Kernel &kernel) : kernel_(kernel), body_(kernel.body) {}
 
     void run() {
-        size_t fills = 0;   // nodes up to the last one that fills
+        size_t fills = 0;  // nodes up to the last one that fills
         for (size_t at = 0; at < body_.size() && may_precede(body_[at]); at++)
             if (add_filled(body_[at])) fills = at + 1;
         if (fills == 0 || unknown_) return;
@@ -35,7 +35,8 @@ public:
         if (early_.empty()) return;
         Body before;
         for (const size_t at : early_) before.push_back(std::move(body_[at]));
-        for (auto at = early_.rbegin(); at != early_.rend(); at++) body_.erase(body_.begin() + static_cast<std::ptrdiff_t>(*at));
+        for (auto at = early_.rbegin(); at != early_.rend(); at++)
+            body_.erase(body_.begin() + static_cast<std::ptrdiff_t>(*at));
         body_.insert(body_.begin(), std::make_move_iterator(before.begin()), std::make_move_iterator(before.end()));
     }
 
@@ -69,7 +70,8 @@ private:
             (step < 0 ? low : high) += step * (kernel_.loops[static_cast<size_t>(variable.loop)].extent - 1);
         }
         unknown_ = unknown_ || store.pad < 0 || access.slot.defined();
-        filled_[store.pad].push_back({allocation.base_row + allocation.row_in_pad(low), allocation.base_row + allocation.row_in_pad(high)});
+        filled_[store.pad].push_back(
+            {allocation.base_row + allocation.row_in_pad(low), allocation.base_row + allocation.row_in_pad(high)});
         return true;
     }
 
@@ -105,7 +107,8 @@ private:
         if (!byte || !control) return true;
         const int64_t first = *byte / kernel_.machine->pad.row_bytes, last = first + (*control >> 25 & 31);
         const auto filled = filled_.find(op(at).pad);
-        return filled != filled_.end() && std::ranges::any_of(filled->second, [&](const Rows &rows) { return rows.first <= last && first <= rows.last; });
+        return filled != filled_.end() &&
+               std::ranges::any_of(filled->second, [&](const Rows &rows) { return rows.first <= last && first <= rows.last; });
     }
 
     void consider(size_t at) {
@@ -113,8 +116,10 @@ private:
         const std::pair own(op(at).orders, op(at).pad);
         std::set<size_t> moved = early_;
         add_with_makers(at, moved);
-        if (!late_.count(own) && !brings_filled_rows(at) && may_move(moved)) early_ = std::move(moved);
-        else late_.insert(own);
+        if (!late_.count(own) && !brings_filled_rows(at) && may_move(moved))
+            early_ = std::move(moved);
+        else
+            late_.insert(own);
     }
     void add_with_makers(size_t at, std::set<size_t> &moved) const {
         if (!moved.insert(at).second) return;
@@ -128,7 +133,8 @@ private:
             for (size_t at = first_; at < m; at++) {
                 if (moved.count(at)) continue;
                 const std::vector<Reg> others = all_reads(at);
-                const bool written = op(at).dst.defined() && op(at).dst.id > all_lanes.id && (op(at).dst == op(m).dst || std::ranges::count(reads, op(at).dst) > 0);
+                const bool written = op(at).dst.defined() && op(at).dst.id > all_lanes.id &&
+                                     (op(at).dst == op(m).dst || std::ranges::count(reads, op(at).dst) > 0);
                 if (written || std::ranges::count(others, op(m).dst) > 0) return false;
             }
             for (size_t at = 0; at < first_; at++)
@@ -137,17 +143,18 @@ private:
         return true;
     }
     static bool writes_any(const Node &node, const std::vector<Reg> &regs) {
-        if (node.op) return node.op->dst.defined() && node.op->dst.id > all_lanes.id && std::ranges::count(regs, node.op->dst) > 0;
+        if (node.op)
+            return node.op->dst.defined() && node.op->dst.id > all_lanes.id && std::ranges::count(regs, node.op->dst) > 0;
         return std::ranges::any_of(node.loop->body, [&](const Node &inner) { return writes_any(inner, regs); });
     }
 
     Kernel &kernel_;
     Body &body_;
-    size_t first_ = 0, end_ = 0;              // nodes behind the fills
-    std::map<int, std::vector<Rows>> filled_;   // by pad
-    bool unknown_ = false;                    // are some of them?
-    std::set<size_t> early_;                  // nodes that go in front
-    std::set<std::pair<int, int>> late_;      // buffers and pads with loads that do not
+    size_t first_ = 0, end_ = 0;               // nodes behind the fills
+    std::map<int, std::vector<Rows>> filled_;  // by pad
+    bool unknown_ = false;                     // are some of them?
+    std::set<size_t> early_;                   // nodes that go in front
+    std::set<std::pair<int, int>> late_;       // buffers and pads with loads that do not
 };
 
 }  // namespace

@@ -23,26 +23,26 @@ Instruction instruction(const Kernel &kernel, const Op &op) {
     i.aux = op.aux;
     const auto n = [&](Reg r) { return number(kernel, r); };
     switch (info(op.opcode).format) {
-    case Format::SDMA:
-        i.d = n(op.src[0]);
-        i.a = n(op.src[1]);
-        i.b = n(op.src[2]);
-        break;
-    case Format::VM:
-        i.d = op.opcode == Opcode::vreg_st ? n(op.src[2]) : n(op.dst);
-        i.a = n(op.src[0]);
-        i.b = n(op.src[1]);
-        i.aux = static_cast<uint8_t>(op.pad);
-        break;
-    case Format::BR:
-        i.a = n(op.src[0]);
-        i.b = n(op.src[1]);
-        break;
-    default:
-        i.d = n(op.dst);
-        i.a = n(op.src[0]);
-        i.b = n(op.src[1]);
-        i.mask = n(op.mask);
+        case Format::SDMA:
+            i.d = n(op.src[0]);
+            i.a = n(op.src[1]);
+            i.b = n(op.src[2]);
+            break;
+        case Format::VM:
+            i.d = op.opcode == Opcode::vreg_st ? n(op.src[2]) : n(op.dst);
+            i.a = n(op.src[0]);
+            i.b = n(op.src[1]);
+            i.aux = static_cast<uint8_t>(op.pad);
+            break;
+        case Format::BR:
+            i.a = n(op.src[0]);
+            i.b = n(op.src[1]);
+            break;
+        default:
+            i.d = n(op.dst);
+            i.a = n(op.src[0]);
+            i.b = n(op.src[1]);
+            i.mask = n(op.mask);
     }
     return i;
 }
@@ -81,12 +81,14 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
             while (blocks[order[next]].from_block >= 0) next++;
             Packet packet{};
             packet[0].op = Opcode::jal;
-            packet[0].imm = static_cast<int32_t>(start[order[next]] - static_cast<int64_t>(program.packets.size()) * packet_bytes);
+            packet[0].imm =
+                static_cast<int32_t>(start[order[next]] - static_cast<int64_t>(program.packets.size()) * packet_bytes);
             program.append(packet);
             continue;
         }
         const size_t b = static_cast<size_t>(order[i]);
-        if (!blocks[b].packets.empty()) program.symbols[fmt::format("{}_{}", b, blocks[b].label)] = static_cast<uint32_t>(start[b]);
+        if (!blocks[b].packets.empty())
+            program.symbols[fmt::format("{}_{}", b, blocks[b].label)] = static_cast<uint32_t>(start[b]);
         for (size_t p = 0; p < blocks[b].packets.size(); p++) {
             const OpGroup &group = blocks[b].packets[p];
             const auto jump = blocks[b].jumps.find(static_cast<int>(p));
@@ -99,15 +101,20 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
                 if (jump != blocks[b].jumps.end() && (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal))
                     packet[slot].imm = static_cast<int32_t>(start[b] + packet_bytes * jump->second - here);
                 else if (returns)
-                    packet[slot].imm = static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
+                    packet[slot].imm =
+                        static_cast<int32_t>(start[blocks[b].from_block] + (blocks[b].from_packet + 1) * packet_bytes - here);
                 else if (is_branch(group[slot].opcode) || group[slot].opcode == Opcode::jal)
                     packet[slot].imm = static_cast<int32_t>(start[group[slot].imm] - here);
                 // What stands between a block and the next begins with a jump to the next.
-                if (is_branch(group[slot].opcode) && packet[slot].imm > furthest_ahead && group[slot].imm == static_cast<int32_t>(b) + 1)
-                    packet[slot].imm = static_cast<int32_t>(start[b] + packet_bytes * static_cast<int64_t>(blocks[b].packets.size()) - here);
+                if (is_branch(group[slot].opcode) && packet[slot].imm > furthest_ahead &&
+                    group[slot].imm == static_cast<int32_t>(b) + 1)
+                    packet[slot].imm =
+                        static_cast<int32_t>(start[b] + packet_bytes * static_cast<int64_t>(blocks[b].packets.size()) - here);
                 if (is_branch(group[slot].opcode) && (packet[slot].imm < furthest_back || packet[slot].imm > furthest_ahead))
-                    throw Error(fmt::format("cannot generate code: a branch in '{}' reaches over {} packets, but at most {} are possible; use a smaller tile",
-                                            blocks[b].label, std::abs(packet[slot].imm) / packet_bytes, furthest_ahead / packet_bytes));
+                    throw Error(
+                        fmt::format("cannot generate code: a branch in '{}' reaches over {} packets, but at most {} are "
+                                    "possible; use a smaller tile",
+                                    blocks[b].label, std::abs(packet[slot].imm) / packet_bytes, furthest_ahead / packet_bytes));
                 if (source < 0) source = group[slot].source;
             }
             program.append(packet, source);

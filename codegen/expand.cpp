@@ -1,5 +1,5 @@
-// Array expansion: rows of the pads that an iteration of an innermost loop stores and loads again are rows of its own, so that the next
-// iterations need not wait until they are free. Registers have no names to spare; the pads have rows.
+// Array expansion: rows of the pads that an iteration of an innermost loop stores and loads again are rows of its own, so that
+// the next iterations need not wait until they are free. Registers have no names to spare; the pads have rows.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -30,7 +30,9 @@ private:
     void count(const Body &body) {
         for (const Node &node : body) {
             if (node.op)
-                for (const std::set<Reg> read = {node.op->src[0], node.op->src[1], node.op->src[2], node.op->mask}; Reg r : read) readers_[r]++;
+                for (const std::set<Reg> read = {node.op->src[0], node.op->src[1], node.op->src[2], node.op->mask};
+                     Reg r : read)
+                    readers_[r]++;
             if (node.op && node.op->access) accesses_[node.op->access->allocation]++;
             if (node.copy) copied_.insert(node.copy->allocation);
             if (node.loop) count(node.loop->body);
@@ -48,7 +50,7 @@ private:
     }
 
     void expand_rows_of(Loop &loop) {
-        constexpr int64_t slots_of_ring = 2;   // a loop that runs as often may be the number of a slot
+        constexpr int64_t slots_of_ring = 2;  // a loop that runs as often may be the number of a slot
         if (loop.extent <= slots_of_ring) return;
         std::map<int, int64_t> here;
         std::set<int> seen;
@@ -56,7 +58,8 @@ private:
             if (node.op->access && ++here[node.op->access->allocation] == 1) seen.insert(node.op->access->allocation);
         for (int index : seen) {
             Allocation &allocation = kernel_.allocations[static_cast<size_t>(index)];
-            const int64_t pads = kernel_.machine->pad.count, step = ceil_div(allocation.rows, pads) * pads, more = step * loop.extent - allocation.rows;
+            const int64_t pads = kernel_.machine->pad.count, step = ceil_div(allocation.rows, pads) * pads,
+                          more = step * loop.extent - allocation.rows;
             if (here[index] != accesses_[index] || copied_.count(index) > 0 || !stays_in_iteration(loop, index)) continue;
             if (rows_ + more > pads * kernel_.machine->pad_rows() / share_kept * (share_kept - 1)) continue;
             rows_ += more;
@@ -76,13 +79,15 @@ private:
             const Op &op = *body[load].op;
             if (op.opcode != Opcode::vreg_ld || op.access->allocation != index) continue;
             size_t store = load;
-            while (store-- > 0 && !(body[store].op->opcode == Opcode::vreg_st && body[store].op->access == op.access)) {}
+            while (store-- > 0 && !(body[store].op->opcode == Opcode::vreg_st && body[store].op->access == op.access)) {
+            }
             const Reg value = body[store].op->src[2], loaded = op.dst;
             bool all = made_once(body, loaded) && readers_[loaded] == count_readers(body, load + 1, loaded);
             for (size_t reader = load + 1; reader < body.size(); reader++) {
                 Op &other = *body[reader].op;
                 if (!reads(other, loaded)) continue;
-                const bool early = all && made_once(body, value) && waits_for(body, issue, reader, loaded) <= issue[store] + most_waiting;
+                const bool early =
+                    all && made_once(body, value) && waits_for(body, issue, reader, loaded) <= issue[store] + most_waiting;
                 for (Reg &source : other.src)
                     if (early && source == loaded) source = value;
                 all = all && early;
@@ -107,8 +112,10 @@ private:
                 if (const auto found = ready.find(r); found != ready.end()) cycle = std::max(cycle, found->second);
             if (op.access) {
                 int &row = stored[{op.access->allocation, op.access->row}];
-                if (op.opcode == Opcode::vreg_st) row = cycle + result_latency(*kernel_.machine, op.opcode);
-                else cycle = std::max(cycle, row);
+                if (op.opcode == Opcode::vreg_st)
+                    row = cycle + result_latency(*kernel_.machine, op.opcode);
+                else
+                    cycle = std::max(cycle, row);
             }
             issue.push_back(cycle);
             if (op.dst.defined()) ready[op.dst] = cycle + result_latency(*kernel_.machine, op.opcode);
@@ -121,7 +128,8 @@ private:
         int cycle = 0;
         for (Reg r : reads_of(*body[reader].op))
             for (size_t i = 0; i < reader; i++)
-                if (r != beside && body[i].op->dst == r) cycle = std::max(cycle, issue[i] + result_latency(*kernel_.machine, body[i].op->opcode));
+                if (r != beside && body[i].op->dst == r)
+                    cycle = std::max(cycle, issue[i] + result_latency(*kernel_.machine, body[i].op->opcode));
         return cycle;
     }
 
@@ -129,7 +137,8 @@ private:
         return std::count_if(body.begin(), body.end(), [&](const Node &node) { return node.op->dst == value; }) == 1;
     }
     static int64_t count_readers(const Body &body, size_t first, Reg value) {
-        return std::count_if(body.begin() + static_cast<std::ptrdiff_t>(first), body.end(), [&](const Node &node) { return reads(*node.op, value); });
+        return std::count_if(body.begin() + static_cast<std::ptrdiff_t>(first), body.end(),
+                             [&](const Node &node) { return reads(*node.op, value); });
     }
 
     // Is each row that an iteration loads one that it stored before, at a place that does not depend on the iteration?
@@ -140,8 +149,10 @@ private:
             if (!op.access || op.access->allocation != index) continue;
             for (const auto &[atom, rows] : op.access->row.terms)
                 if (kernel_.atoms[static_cast<size_t>(atom)].loop == loop.id) return false;
-            if (op.opcode == Opcode::vreg_st && op.imm == whole_row) stored.insert(op.access->row);
-            else if (op.opcode != Opcode::vreg_ld || stored.count(op.access->row) == 0) return false;
+            if (op.opcode == Opcode::vreg_st && op.imm == whole_row)
+                stored.insert(op.access->row);
+            else if (op.opcode != Opcode::vreg_ld || stored.count(op.access->row) == 0)
+                return false;
         }
         return true;
     }
@@ -155,13 +166,13 @@ private:
     }
 
     static constexpr int32_t whole_row = 31;
-    static constexpr int most_waiting = 16;   // cycles that a value may stay in its register for another operand
+    static constexpr int most_waiting = 16;  // cycles that a value may stay in its register for another operand
 
     Kernel &kernel_;
-    std::map<int, int64_t> accesses_;   // by allocation
+    std::map<int, int64_t> accesses_;  // by allocation
     std::set<int> copied_;
-    std::map<Reg, int64_t> readers_;    // operations that read a register
-    int64_t rows_ = 0;                  // of all allocations
+    std::map<Reg, int64_t> readers_;  // operations that read a register
+    int64_t rows_ = 0;                // of all allocations
 };
 
 }  // namespace

@@ -16,7 +16,8 @@ using namespace Halide::Internal;
 namespace {
 
 bool only_stores(const Loop &loop) {
-    return !loop.body.empty() && std::all_of(loop.body.begin(), loop.body.end(), [](const Node &n) { return n.op && n.op->opcode == Opcode::vreg_st; });
+    return !loop.body.empty() && std::all_of(loop.body.begin(), loop.body.end(),
+                                             [](const Node &n) { return n.op && n.op->opcode == Opcode::vreg_st; });
 }
 
 // A round of the pads becomes straight-line code.
@@ -40,18 +41,21 @@ void widen(Kernel &kernel, Loop &loop) {
     kernel.loops[static_cast<size_t>(loop.id)].extent = loop.extent;
 }
 
-// The rows of one allocation that a loop stores one constant to, in order; nothing where it does something else or depends on other loops.
+// The rows of one allocation that a loop stores one constant to, in order; nothing where it does something else or depends on
+// other loops.
 std::optional<std::set<int64_t>> filled_rows(const Kernel &kernel, const Loop &loop) {
     if (kernel.loops[static_cast<size_t>(loop.id)].varies()) return std::nullopt;
     std::set<int64_t> rows;
     const Op &first = *loop.body.front().op;
     for (const Node &n : loop.body) {
-        if (n.op->access->allocation != first.access->allocation || n.op->src != first.src || n.op->imm != first.imm) return std::nullopt;
+        if (n.op->access->allocation != first.access->allocation || n.op->src != first.src || n.op->imm != first.imm)
+            return std::nullopt;
         const LinearForm &row = n.op->access->row;
         if (row.terms.size() > 1) return std::nullopt;
         int64_t step = 0;
         for (const auto &[atom, rows_of] : row.terms) {
-            if (kernel.atoms[static_cast<size_t>(atom)].loop != loop.id || !kernel.atoms[static_cast<size_t>(atom)].is_loop) return std::nullopt;
+            if (kernel.atoms[static_cast<size_t>(atom)].loop != loop.id || !kernel.atoms[static_cast<size_t>(atom)].is_loop)
+                return std::nullopt;
             step = rows_of;
         }
         for (int64_t i = 0; i < loop.extent; i++) rows.insert(row.constant + (loop.begin + i) * step);
@@ -68,7 +72,9 @@ std::vector<Run> runs_of(const std::vector<int64_t> &rows) {
     for (size_t at = 0; at < rows.size();) {
         Run run{rows[at]};
         if (at + 1 < rows.size()) run.step = rows[at + 1] - rows[at];
-        while (at + static_cast<size_t>(run.count) < rows.size() && rows[at + static_cast<size_t>(run.count)] == run.first + run.count * run.step) run.count++;
+        while (at + static_cast<size_t>(run.count) < rows.size() &&
+               rows[at + static_cast<size_t>(run.count)] == run.first + run.count * run.step)
+            run.count++;
         at += static_cast<size_t>(run.count);
         runs.push_back(run);
     }
@@ -77,7 +83,8 @@ std::vector<Run> runs_of(const std::vector<int64_t> &rows) {
 
 class BlockFill {
 public:
-    BlockFill(Kernel &kernel, const Loop &loop, int64_t block) : kernel_(kernel), pads_(kernel.machine->pad.count), block_(block), store_(*loop.body.front().op), name_(loop.name) {}
+    BlockFill(Kernel &kernel, const Loop &loop, int64_t block)
+        : kernel_(kernel), pads_(kernel.machine->pad.count), block_(block), store_(*loop.body.front().op), name_(loop.name) {}
 
     // Stores to the same rows of so many blocks that follow each other, the blocks of all pads side by side.
     Body fill(int64_t first_block, int64_t blocks, const std::vector<int64_t> &offsets) {
@@ -91,12 +98,14 @@ public:
             body = along_blocks(first_block, pads_, offsets, {});
         }
         if (blocks % pads_ != 0)
-            for (Node &node : along_blocks(first_block + rounds * pads_, blocks % pads_, offsets, {})) body.push_back(std::move(node));
+            for (Node &node : along_blocks(first_block + rounds * pads_, blocks % pads_, offsets, {}))
+                body.push_back(std::move(node));
         return body;
     }
 
 private:
-    Body along_blocks(int64_t first_block, int64_t blocks, const std::vector<int64_t> &offsets, const std::map<int, int64_t> &around) {
+    Body along_blocks(int64_t first_block, int64_t blocks, const std::vector<int64_t> &offsets,
+                      const std::map<int, int64_t> &around) {
         constexpr int64_t shortest_loop = 3;
         Body body;
         for (const Run &run : runs_of(offsets)) {
@@ -165,7 +174,8 @@ void shape(Kernel &kernel, const std::map<std::string, PadLayout> &wanted, Body 
         if (node.branch) shape(kernel, wanted, node.branch->body);
         if (node.loop && !only_stores(*node.loop)) shape(kernel, wanted, node.loop->body);
         if (node.loop && only_stores(*node.loop)) {
-            const auto layout = wanted.find(kernel.allocations[static_cast<size_t>(node.loop->body.front().op->access->allocation)].name);
+            const auto layout =
+                wanted.find(kernel.allocations[static_cast<size_t>(node.loop->body.front().op->access->allocation)].name);
             if (layout != wanted.end() && layout->second.block > 1) {
                 if (std::optional<Body> blocks = by_blocks(kernel, *node.loop, layout->second.block)) {
                     for (Node &inner : *blocks) shaped.push_back(std::move(inner));

@@ -9,8 +9,8 @@
 
 namespace atalla::codegen {
 
-// Shapes loops that only store so that each of their stores stays in one pad: `wanted` says which allocations have blocks of rows, whose
-// fills go along the blocks of all pads side by side; those of others go round the pads row by row.
+// Shapes loops that only store so that each of their stores stays in one pad: `wanted` says which allocations have blocks of
+// rows, whose fills go along the blocks of all pads side by side; those of others go round the pads row by row.
 void shape_fills(Kernel &kernel, const std::map<std::string, PadLayout> &wanted);
 
 }  // namespace atalla::codegen

@@ -15,7 +15,8 @@ Body fuse_starts(Body body) {
             straight.push_back(std::move(node));
             continue;
         }
-        const auto same = std::find_if(loops.begin(), loops.end(), [&](const Node &n) { return n.loop->extent == node.loop->extent; });
+        const auto same =
+            std::find_if(loops.begin(), loops.end(), [&](const Node &n) { return n.loop->extent == node.loop->extent; });
         if (same == loops.end()) {
             loops.push_back(std::move(node));
         } else {
@@ -37,7 +38,8 @@ Body begin_at_once(Kernel &kernel, Body body) {
     if (first == body.end() || first->loop->fill || first->loop->extent < 2) return body;
     std::set<int> pads;
     for (const Node &node : first->loop->body)
-        if (!node.op || (node.op->pad >= 0 && !pads.insert(node.op->pad).second)) return body;   // transfers that would wait for each other
+        if (!node.op || (node.op->pad >= 0 && !pads.insert(node.op->pad).second))
+            return body;  // transfers that would wait for each other
     constexpr int64_t most_groups = 4;
     const int64_t groups = std::min(most_groups, first->loop->extent - 1);
     Body begun(std::make_move_iterator(body.begin()), std::make_move_iterator(first));

@@ -36,19 +36,23 @@ std::vector<Reg> busy_registers(Kernel &kernel) {
     return busy;
 }
 
-// Goes back from the end, as far as there is nothing but transfers and what aims them. Between transfers a wait stays, and ends it.
+// Goes back from the end, as far as there is nothing but transfers and what aims them. Between transfers a wait stays, and ends
+// it.
 void leave_transfers(Kernel &kernel, const std::vector<Reg> &busy_of_pad) {
     Body &body = kernel.body;
     while (!body.empty() && body.back().op && is_wait(*body.back().op)) body.pop_back();
-    std::set<int> left;   // pads
+    std::set<int> left;  // pads
     for (size_t at = body.size(); at-- > 0;) {
         std::vector<Op *> ops;
-        if (body[at].op) ops.push_back(&*body[at].op);
+        if (body[at].op)
+            ops.push_back(&*body[at].op);
         else if (body[at].loop)
             for (Node &inner : body[at].loop->body) ops.push_back(inner.op ? &*inner.op : nullptr);
-        if (ops.empty() || !std::ranges::all_of(ops, [](const Op *op) { return op != nullptr && (is_transfer(*op) || is_aim(*op)); })) return;
+        if (ops.empty() ||
+            !std::ranges::all_of(ops, [](const Op *op) { return op != nullptr && (is_transfer(*op) || is_aim(*op)); }))
+            return;
         Body aims;
-        Renaming names;   // of what a loop steps
+        Renaming names;  // of what a loop steps
         for (size_t i = ops.size(); i-- > 0;) {
             if (!is_transfer(*ops[i]) || !left.insert(ops[i]->pad).second) continue;
             const Reg own = ops[i]->dst, busy = busy_of_pad[static_cast<size_t>(ops[i]->pad)];
@@ -57,7 +61,8 @@ void leave_transfers(Kernel &kernel, const std::vector<Reg> &busy_of_pad) {
             names.emplace(own.id, busy);
         }
         for (Op *op : ops) rename(*op, names);
-        body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(aims.begin()), std::make_move_iterator(aims.end()));
+        body.insert(body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(aims.begin()),
+                    std::make_move_iterator(aims.end()));
     }
 }
 
@@ -65,7 +70,8 @@ void await_transfers(Kernel &kernel, const std::vector<Reg> &busy) {
     Body &body = kernel.body, waits;
     const auto meets = [](const Op &op) { return op.access.has_value() || is_transfer(op); };
     const auto place = std::find_if(body.begin(), body.end(), [&](const Node &node) { return any_op(node, meets); });
-    for (size_t pad = 0; pad < busy.size(); pad += 2) waits.push_back(binary(Opcode::or_s, zero_scalar, busy[pad], pad + 1 < busy.size() ? busy[pad + 1] : zero_scalar));
+    for (size_t pad = 0; pad < busy.size(); pad += 2)
+        waits.push_back(binary(Opcode::or_s, zero_scalar, busy[pad], pad + 1 < busy.size() ? busy[pad + 1] : zero_scalar));
     body.insert(place, std::make_move_iterator(waits.begin()), std::make_move_iterator(waits.end()));
 }
 

@@ -15,18 +15,25 @@ namespace {
 // What an operation adds to its register in every iteration, in a way that set_back() can undo.
 bool steps(const Kernel &kernel, const Op &op) {
     if (op.src[0] != op.dst) return false;
-    return op.opcode == Opcode::addi_s || (op.opcode == Opcode::add_s && op.src[1] != op.dst && kernel.registers[op.src[1].id].constant);
+    return op.opcode == Opcode::addi_s ||
+           (op.opcode == Opcode::add_s && op.src[1] != op.dst && kernel.registers[op.src[1].id].constant);
 }
 
-// An operation whose result matters to nothing but the registers and rows that it names. A branch out of line counts for itself when
-// it starts a transfer: turns of the loop behind the last one start none.
+// An operation whose result matters to nothing but the registers and rows that it names. A branch out of line counts for itself
+// when it starts a transfer: turns of the loop behind the last one start none.
 bool harmless(const Op &op) {
     if (op.side) return true;
     if (op.fence || op.orders >= 0 || is_branch(op.opcode)) return false;
     switch (op.opcode) {
-    case Opcode::lw_vi: case Opcode::scpad_ld: case Opcode::scpad_st: return false;
-    case Opcode::div_s: case Opcode::mod_s: return false;   // by what may be zero
-    default: return info(op.opcode).unit != Unit::Ex5;
+        case Opcode::lw_vi:
+        case Opcode::scpad_ld:
+        case Opcode::scpad_st:
+            return false;
+        case Opcode::div_s:
+        case Opcode::mod_s:
+            return false;  // by what may be zero
+        default:
+            return info(op.opcode).unit != Unit::Ex5;
     }
 }
 
@@ -52,10 +59,13 @@ public:
     }
 
     bool possible() const {
-        if (loop_ < 0 || kernel_.loops[static_cast<size_t>(loop_)].varies() || b_ == 0 || blocks_[b_ - 1].end.kind != Terminator::Next) return false;
+        if (loop_ < 0 || kernel_.loops[static_cast<size_t>(loop_)].varies() || b_ == 0 ||
+            blocks_[b_ - 1].end.kind != Terminator::Next)
+            return false;
         for (size_t i = 0; i < graph_.ops.size(); i++) {
             const Op &op = graph_.ops[i];
-            if (!harmless(op) || (op.side && schedule_.stage[i] > 0) || (op.access && !rows_are_free(op, schedule_.stage[i]))) return false;
+            if (!harmless(op) || (op.side && schedule_.stage[i] > 0) || (op.access && !rows_are_free(op, schedule_.stage[i])))
+                return false;
             if (info(op.opcode).unit == Unit::Vlsu && !op.access) return false;
         }
         return nothing_stays();
@@ -104,17 +114,20 @@ private:
         }
         const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
         if (!in_pad || *in_pad < 0 || (store && *in_pad == 0)) return false;
-        const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent, in_front = stage, behind = schedule_.stages - 1 - stage;
+        const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent, in_front = stage,
+                      behind = schedule_.stages - 1 - stage;
         const int64_t first = allocation.row_in_pad(lowest), last = allocation.row_in_pad(highest) + (iterations - 1) * *in_pad;
         const int64_t rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
-        if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind) return false;
+        if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind)
+            return false;
         if (!store && (slots || !loads_ahead(access.allocation))) return true;
         // The nearest row in front and the nearest behind.
         if (lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows)) return true;
         return store && !slots && nobody_names(access, step, in_front, behind);
     }
 
-    // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that operations name?
+    // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that
+    // operations name?
     bool nobody_names(const PadAccess &access, int64_t step, int64_t in_front, int64_t behind) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         std::vector<bool> named(static_cast<size_t>(allocation.rows), false);
@@ -132,11 +145,11 @@ private:
         const std::optional<std::set<int64_t>> firsts = rows_of(access, loop_);
         const auto is_free = [&](int64_t row) { return row < 0 || row >= allocation.rows || !named[static_cast<size_t>(row)]; };
         return firsts && std::all_of(firsts->begin(), firsts->end(), [&](int64_t first) {
-            bool free = true;
-            for (int64_t i = 1; i <= in_front; i++) free = free && is_free(first - i * step);
-            for (int64_t i = 0; i < behind; i++) free = free && is_free(first + (iterations + i) * step);
-            return free;
-        });
+                   bool free = true;
+                   for (int64_t i = 1; i <= in_front; i++) free = free && is_free(first - i * step);
+                   for (int64_t i = 0; i < behind; i++) free = free && is_free(first + (iterations + i) * step);
+                   return free;
+               });
     }
 
     // The rows that an access touches while the loops run, but for one of them, which is at its first iteration.
@@ -158,7 +171,9 @@ private:
     bool loads_ahead(int allocation) const {
         const auto brings = [&](const Op &op) { return op.opcode == Opcode::scpad_ld && op.orders == allocation && op.ahead; };
         return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block &block) {
-            return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) { return brings(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), brings)); });
+            return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {
+                return brings(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), brings));
+            });
         });
     }
 
@@ -173,17 +188,21 @@ private:
 }  // namespace
 
 bool may_idle(const Loop &loop) {
-    const bool loads = std::any_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld; });
-    return loop.extent > 1 && loads && std::all_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && harmless(*node.op); });
+    const bool loads = std::any_of(loop.body.begin(), loop.body.end(),
+                                   [](const Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld; });
+    return loop.extent > 1 && loads &&
+           std::all_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && harmless(*node.op); });
 }
 
 bool idling_pays(const Machine &machine, double packets, double runs, double interval) {
-    constexpr double hidden = 0.4;   // of the time of that code
+    constexpr double hidden = 0.4;  // of the time of that code
     return fetch_cycles(machine) * packets > hidden * runs * interval;
 }
 
-bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) {
-    return kernel.machine->timed() && schedule.stages > 1 && !schedule.later && schedule.deferred.empty() && Idle(kernel, blocks, b, graph, schedule).possible();
+bool can_idle(const Kernel &kernel, const Blocks &blocks, size_t b, const ScheduleGraph &graph,
+              const ModuloSchedule &schedule) {
+    return kernel.machine->timed() && schedule.stages > 1 && !schedule.later && schedule.deferred.empty() &&
+           Idle(kernel, blocks, b, graph, schedule).possible();
 }
 
 std::vector<Op> set_back(const ScheduleGraph &graph, const ModuloSchedule &schedule) {

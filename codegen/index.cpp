@@ -84,13 +84,16 @@ LinearForm IndexScope::binary_non_linear(const LinearForm &a, const LinearForm &
     std::ostringstream text;
     text << rebuilt;
     auto [it, inserted] = atoms_.try_emplace(text.str(), static_cast<int>(kernel_.atoms.size()));
-    if (inserted) kernel_.atoms.push_back({rebuilt, text.str(), std::max(innermost(kernel_, a), innermost(kernel_, b)), false, {}});
+    if (inserted)
+        kernel_.atoms.push_back({rebuilt, text.str(), std::max(innermost(kernel_, a), innermost(kernel_, b)), false, {}});
     LinearForm form;
     form.terms[it->second] = 1;
     return form;
 }
 
-LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) { return at(form, loop, IntImm::make(Int(32), value)); }
+LinearForm IndexScope::at(const LinearForm &form, int loop, int64_t value) {
+    return at(form, loop, IntImm::make(Int(32), value));
+}
 LinearForm IndexScope::at(const LinearForm &form, int loop, const Expr &value) {
     LinearForm result{form.constant, {}};
     for (auto [atom, coefficient] : form.terms) {
@@ -125,13 +128,15 @@ int IndexScope::first_iteration_only(const LinearForm &extent) {
         const bool used = std::any_of(extent.terms.begin(), extent.terms.end(), [&](const auto &term) {
             return expr_uses_var(kernel_.atoms[term.first].expr, kernel_.loops[l].name);
         });
-        if (used && is_positive_at(l, 0) == true && is_positive_at(l, 1) == false && is_positive_at(l, kernel_.loops[l].extent - 1) == false)
+        if (used && is_positive_at(l, 0) == true && is_positive_at(l, 1) == false &&
+            is_positive_at(l, kernel_.loops[l].extent - 1) == false)
             return static_cast<int>(l);
     }
     return -1;
 }
 
-// The form with the last values of varying loops, which depend on the loops around them, in place of their variables where that makes it less, or greater.
+// The form with the last values of varying loops, which depend on the loops around them, in place of their variables where that
+// makes it less, or greater.
 LinearForm IndexScope::extreme(LinearForm form, bool least) const {
     // The innermost loop first: what takes its place may have a variable of a loop around it.
     for (auto it = form.terms.rbegin(); it != form.terms.rend();) {
@@ -175,17 +180,26 @@ std::optional<Limits> IndexScope::range(const Expr &e) const {
     if (const auto *variable = e.as<Variable>()) {
         // Dimensions of copies may be there several times, the one that counts last.
         for (size_t l = kernel_.loops.size(); l-- > 0;)
-            if (kernel_.loops[l].name == variable->name) return kernel_.loops[l].extent > 0 ? std::optional(Limits{0, kernel_.loops[l].extent - 1}) : std::nullopt;
+            if (kernel_.loops[l].name == variable->name)
+                return kernel_.loops[l].extent > 0 ? std::optional(Limits{0, kernel_.loops[l].extent - 1}) : std::nullopt;
         return std::nullopt;
     }
-    const auto both = [&](const Expr &x, const Expr &y, const std::function<Limits(const Limits &, const Limits &)> &combine) -> std::optional<Limits> {
+    const auto both = [&](const Expr &x, const Expr &y,
+                          const std::function<Limits(const Limits &, const Limits &)> &combine) -> std::optional<Limits> {
         const auto a = range(x), b = range(y);
         if (!a || !b) return std::nullopt;
         return combine(*a, *b);
     };
-    if (const auto *op = e.as<Add>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{a.low + b.low, a.high + b.high}; });
-    if (const auto *op = e.as<Min>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{std::min(a.low, b.low), std::min(a.high, b.high)}; });
-    if (const auto *op = e.as<Max>()) return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{std::max(a.low, b.low), std::max(a.high, b.high)}; });
+    if (const auto *op = e.as<Add>())
+        return both(op->a, op->b, [](const Limits &a, const Limits &b) { return Limits{a.low + b.low, a.high + b.high}; });
+    if (const auto *op = e.as<Min>())
+        return both(op->a, op->b, [](const Limits &a, const Limits &b) {
+            return Limits{std::min(a.low, b.low), std::min(a.high, b.high)};
+        });
+    if (const auto *op = e.as<Max>())
+        return both(op->a, op->b, [](const Limits &a, const Limits &b) {
+            return Limits{std::max(a.low, b.low), std::max(a.high, b.high)};
+        });
     if (const auto *op = e.as<Mul>())
         return both(op->a, op->b, [](const Limits &a, const Limits &b) {
             const auto [low, high] = std::minmax({a.low * b.low, a.low * b.high, a.high * b.low, a.high * b.high});
@@ -205,8 +219,9 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
         if (limits->high <= 0) return smaller ? a : b;
         if (limits->low >= 0) return smaller ? b : a;
     }
-    // Both through one kind of atom, min(d, 0) with a normalized sign, so that equal ones cancel: min(a, b) = b + min(a - b, 0),
-    // min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b). What divides d divides the result: rows stay in their pads.
+    // Both through one kind of atom, min(d, 0) with a normalized sign, so that equal ones cancel: min(a, b) = b + min(a - b,
+    // 0), min(d, 0) = d + min(-d, 0), max(a, b) = a + b - min(a, b). What divides d divides the result: rows stay in their
+    // pads.
     LinearForm least = b;
     if (difference.terms.begin()->second < 0) {
         least += difference;
@@ -215,7 +230,8 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
     int64_t factor = std::abs(difference.constant);
     for (const auto &[atom, coefficient] : difference.terms) factor = std::gcd(factor, coefficient);
     difference.divide(factor);
-    const LinearForm capped = binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
+    const LinearForm capped =
+        binary_non_linear(difference, {}, Min::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)));
     kernel_.atoms[capped.terms.begin()->first].capped = difference;
     least += capped.scaled(factor);
     if (smaller) return least;
@@ -228,10 +244,10 @@ LinearForm IndexScope::smaller_or_larger(const Expr &x, const Expr &y, bool smal
 LinearForm IndexScope::narrowed(const Expr &e, Type type, bool saturating) {
     const LinearForm form = linear(e);
     if (type.bits() >= 32) return form;
-    const int64_t high = (int64_t{1} << (type.is_uint() ? type.bits() : type.bits() - 1)) - 1, low = type.is_uint() ? 0 : -high - 1;
+    const int64_t high = (int64_t{1} << (type.is_uint() ? type.bits() : type.bits() - 1)) - 1,
+                  low = type.is_uint() ? 0 : -high - 1;
     if (const auto limits = range(form); limits && limits->low >= low && limits->high <= high) return form;
-    if (saturating)
-        return linear(Max::make(Min::make(to_int(e), IntImm::make(Int(32), high)), IntImm::make(Int(32), low)));
+    if (saturating) return linear(Max::make(Min::make(to_int(e), IntImm::make(Int(32), high)), IntImm::make(Int(32), low)));
     std::ostringstream text;
     text << "an index may not fit " << type << ": " << e;
     throw Mismatch{text.str()};
@@ -242,14 +258,15 @@ LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *imm = e.as<UIntImm>()) return {static_cast<int64_t>(imm->value), {}};
     if (const auto *v = e.as<Variable>()) {
         const LinearForm *value = find(v->name);
-        if (value == nullptr) throw Mismatch{"an index uses '" + v->name + "', which is neither a loop variable nor an integer made of them"};
+        if (value == nullptr)
+            throw Mismatch{"an index uses '" + v->name + "', which is neither a loop variable nor an integer made of them"};
         return *value;
     }
     if (const auto *cast = e.as<Cast>()) return narrowed(cast->value, cast->type, false);
     if (const auto *call = e.as<Call>()) {
         if (call->is_intrinsic(Call::saturating_cast)) return narrowed(call->args[0], call->type, true);
         if (call->is_intrinsic(Call::saturating_sub)) {
-            LinearForm a = linear(call->args[0]);   // indices are far from the ends of int32
+            LinearForm a = linear(call->args[0]);  // indices are far from the ends of int32
             return a += linear(call->args[1]).scaled(-1);
         }
     }
@@ -300,15 +317,19 @@ LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *max = e.as<Max>()) return smaller_or_larger(max->a, max->b, false);
     if (const auto *select = e.as<Select>()) {
         Expr condition = select->condition;
-        if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined()) condition = find_condition(v->name);
+        if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined())
+            condition = find_condition(v->name);
         if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
         if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
         if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
         if (const auto *both = condition.as<And>())
-            return linear(Select::make(both->a, Select::make(both->b, select->true_value, select->false_value), select->false_value));
-        if (const auto *unequal = condition.as<NE>()) return linear(Select::make(EQ::make(unequal->a, unequal->b), select->false_value, select->true_value));
+            return linear(
+                Select::make(both->a, Select::make(both->b, select->true_value, select->false_value), select->false_value));
+        if (const auto *unequal = condition.as<NE>())
+            return linear(Select::make(EQ::make(unequal->a, unequal->b), select->false_value, select->true_value));
         if (const auto *equal = condition.as<EQ>(); equal != nullptr && equal->a.type().is_int()) {
-            const LinearForm a = linear(equal->a), b = linear(equal->b), on = linear(select->true_value), off = linear(select->false_value);
+            const LinearForm a = linear(equal->a), b = linear(equal->b), on = linear(select->true_value),
+                             off = linear(select->false_value);
             LinearForm difference = a;
             difference += b.scaled(-1);
             if (on == off) return on;
@@ -316,10 +337,13 @@ LinearForm IndexScope::linear(const Expr &e) {
             if (const auto limits = range(difference); limits && (limits->low > 0 || limits->high < 0)) return off;
             LinearForm all = difference;
             for (const LinearForm *part : {&on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
-            return binary_non_linear(all, {}, Select::make(EQ::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)), to_expr(kernel_, on), to_expr(kernel_, off)));
+            return binary_non_linear(all, {},
+                                     Select::make(EQ::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)),
+                                                  to_expr(kernel_, on), to_expr(kernel_, off)));
         }
         if (const auto *less = condition.as<LT>()) {
-            const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value), off = linear(select->false_value);
+            const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value),
+                             off = linear(select->false_value);
             LinearForm difference = a;
             difference += b.scaled(-1);
             if (on == off) return on;
@@ -329,7 +353,9 @@ LinearForm IndexScope::linear(const Expr &e) {
             }
             LinearForm all = a;
             for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
-            return binary_non_linear(all, {}, Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
+            return binary_non_linear(
+                all, {},
+                Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
         }
     }
     std::ostringstream text;

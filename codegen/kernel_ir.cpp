@@ -34,7 +34,9 @@ bool LinearForm::divide(int64_t divisor) {
 }
 
 Kernel::Kernel() {
-    registers = {{RegisterClass::Scalar, "x0", 0, -1, 0}, {RegisterClass::Vector, "v0", {}, -1, 0}, {RegisterClass::Mask, "m0", {}, -1, 0}};
+    registers = {{RegisterClass::Scalar, "x0", 0, -1, 0},
+                 {RegisterClass::Vector, "v0", {}, -1, 0},
+                 {RegisterClass::Mask, "m0", {}, -1, 0}};
 }
 
 Reg Kernel::new_register(RegisterClass cls, std::string name) {
@@ -49,9 +51,7 @@ Reg Kernel::register_like(Reg r) {
     return other;
 }
 
-Reg Kernel::constant(int32_t value, int copy) {
-    return value == 0 ? zero_scalar : constant_register(value, copy);
-}
+Reg Kernel::constant(int32_t value, int copy) { return value == 0 ? zero_scalar : constant_register(value, copy); }
 
 Reg Kernel::constant_register(int32_t value, int copy) {
     auto [it, inserted] = constants_.try_emplace({value, copy});
@@ -63,7 +63,8 @@ Reg Kernel::constant_register(int32_t value, int copy) {
 }
 
 bool Kernel::has_any(RegisterClass cls) const {
-    return std::any_of(registers.begin() + all_lanes.id + 1, registers.end(), [cls](const RegInfo &info) { return info.cls == cls; });
+    return std::any_of(registers.begin() + all_lanes.id + 1, registers.end(),
+                       [cls](const RegInfo &info) { return info.cls == cls; });
 }
 
 void Kernel::make_routine() {
@@ -104,11 +105,12 @@ void print(const Kernel &kernel, const Body &body, int indent, std::string &out)
         } else if (node.copy) {
             const Copy &copy = *node.copy;
             out += fmt::format("{}{} {}[{}] {} {}[{}]", pad, copy.load ? "load" : "store",
-                               kernel.allocations[copy.allocation].name, to_string(kernel, copy.pad_row), copy.load ? "<-" : "->",
-                               kernel.tensors[copy.tensor].name, to_string(kernel, copy.mem));
+                               kernel.allocations[copy.allocation].name, to_string(kernel, copy.pad_row),
+                               copy.load ? "<-" : "->", kernel.tensors[copy.tensor].name, to_string(kernel, copy.mem));
             for (const Box &box : copy.boxes) {
                 out += fmt::format("; row {} mem {}: {} elements", box.row, box.mem, box.cols);
-                for (const Box::Dim &d : box.dims) out += fmt::format(" x {} (row +{}, mem +{})", d.extent, d.row_stride, d.mem_stride);
+                for (const Box::Dim &d : box.dims)
+                    out += fmt::format(" x {} (row +{}, mem +{})", d.extent, d.row_stride, d.mem_stride);
             }
             if (!copy.tiles.empty()) out += fmt::format("; {} tiles", copy.tiles.size());
             out += "\n";

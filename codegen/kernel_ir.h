@@ -30,9 +30,9 @@ struct Reg {
 struct RegInfo {
     RegisterClass cls = RegisterClass::Scalar;
     std::string name;
-    std::optional<int32_t> constant;   // a scalar that holds this value from the start of the kernel on
-    int8_t bank = -1;                  // wanted bank, -1: any
-    int16_t physical = -1;             // assigned register number, -1: not yet
+    std::optional<int32_t> constant;  // a scalar that holds this value from the start of the kernel on
+    int8_t bank = -1;                 // wanted bank, -1: any
+    int16_t physical = -1;            // assigned register number, -1: not yet
 };
 
 // The virtual registers of the hard-wired ones; the first three of every kernel.
@@ -45,7 +45,7 @@ inline int64_t floor_div(int64_t a, int64_t b) { return (a - floor_mod(a, b)) / 
 // expression of loop variables (`no % 2`, `min(no*32, 38)`), interned in Kernel::atoms.
 struct LinearForm {
     int64_t constant = 0;
-    std::map<int, int64_t> terms;   // atom -> coefficient, none of them 0
+    std::map<int, int64_t> terms;  // atom -> coefficient, none of them 0
 
     bool is_constant() const { return terms.empty(); }
     LinearForm &operator+=(const LinearForm &other);
@@ -57,11 +57,11 @@ struct LinearForm {
 };
 
 struct Atom {
-    Halide::Expr expr;    // over variables that are loop names
-    std::string text;     // canonical print, the interning key
-    int loop = -1;        // the innermost loop it depends on
-    bool is_loop = false; // expr is that loop's variable itself
-    std::optional<LinearForm> capped = {};   // of min(capped, 0)
+    Halide::Expr expr;                      // over variables that are loop names
+    std::string text;                       // canonical print, the interning key
+    int loop = -1;                          // the innermost loop it depends on
+    bool is_loop = false;                   // expr is that loop's variable itself
+    std::optional<LinearForm> capped = {};  // of min(capped, 0)
 };
 
 // A Halide allocation in the pads: rows of 32 elements. Blocks of `block` neighbouring rows go round `interleave` pads.
@@ -71,65 +71,72 @@ struct Allocation {
     int interleave = 1;
     int64_t block = 1;
     std::vector<int> pads;
-    int64_t base_row = -1;     // first row in each of its pads
-    int64_t guard_front = 0, guard_behind = 0;   // rows next to it in each of its pads that hold nothing and that no transfer touches
-    int64_t slot_rows = 0, slot_gap = 0;         // of a ring with such rows between its slots: rows of a slot, and those between in each pad
-    bool zeros = false;        // a row of zeros in each pad, stored once at the start: loads of it are constants
+    int64_t base_row = -1;  // first row in each of its pads
+    int64_t guard_front = 0,
+            guard_behind = 0;  // rows next to it in each of its pads that hold nothing and that no transfer touches
+    int64_t slot_rows = 0,
+            slot_gap = 0;  // of a ring with such rows between its slots: rows of a slot, and those between in each pad
+    bool zeros = false;    // a row of zeros in each pad, stored once at the start: loads of it are constants
 
     // Which pad a row is in, and which row of the allocation's part of that pad it is.
     int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }
     int64_t row_in_pad(int64_t row) const {
-        return floor_div(row, block * interleave) * block + floor_mod(row, block) + (slot_gap > 0 ? floor_div(row, slot_rows) * slot_gap : 0);
+        return floor_div(row, block * interleave) * block + floor_mod(row, block) +
+               (slot_gap > 0 ? floor_div(row, slot_rows) * slot_gap : 0);
     }
-    // How many rows of a pad a step of rows is, if it stays in one pad: whole rounds, or a step inside a block. A step of whole slots is
-    // one from slot to slot.
+    // How many rows of a pad a step of rows is, if it stays in one pad: whole rounds, or a step inside a block. A step of whole
+    // slots is one from slot to slot.
     std::optional<int64_t> step_in_pad(int64_t step) const {
         if (slot_gap > 0 && step % slot_rows == 0) return step / interleave + step / slot_rows * slot_gap;
         if (step % (block * interleave) == 0) return step / interleave;
         if (interleave == 1 || std::abs(step) < block) return step;
         return std::nullopt;
     }
-    int64_t rows_per_pad() const { return (rows + block * interleave - 1) / (block * interleave) * block + (slot_gap > 0 ? rows / slot_rows - 1 : 0) * slot_gap; }
+    int64_t rows_per_pad() const {
+        return (rows + block * interleave - 1) / (block * interleave) * block +
+               (slot_gap > 0 ? rows / slot_rows - 1 : 0) * slot_gap;
+    }
 };
 
 // A tensor in DRAM: its address comes from the parameter block.
 struct Tensor {
     std::string name;
-    std::vector<int64_t> extents;    // innermost first
+    std::vector<int64_t> extents;  // innermost first
     bool output = false;
-    Reg base;                        // holds the byte address
+    Reg base;  // holds the byte address
 };
 
 // A row of an allocation that a vreg.* touches.
 struct PadAccess {
     int allocation = -1;
     LinearForm row;
-    Reg slot;              // byte address of the ring slot, where that is a register
-    bool earlier = false;  // by an iteration of the nest before the one whose code it runs with: what is free now may be its slot
-    int turn = -1;         // in a rotation: the iterations since its slot was filled; slots of different turns are never the same
+    Reg slot;  // byte address of the ring slot, where that is a register
+    bool earlier =
+        false;      // by an iteration of the nest before the one whose code it runs with: what is free now may be its slot
+    int turn = -1;  // in a rotation: the iterations since its slot was filled; slots of different turns are never the same
     bool operator==(const PadAccess &) const = default;
 };
 
 struct Op {
     Opcode opcode = Opcode::nop_s;
-    Reg dst;                       // result; for scpad.* the base register it keeps busy
-    std::array<Reg, 3> src{};      // in the order the instruction names them; stores: rs1, rs2, stored register
-    Reg mask;                      // lane operations; none means all lanes
-    bool keeps_dst = false;        // masked: lanes that are off keep the old dst, so dst is also an input
+    Reg dst;                   // result; for scpad.* the base register it keeps busy
+    std::array<Reg, 3> src{};  // in the order the instruction names them; stores: rs1, rs2, stored register
+    Reg mask;                  // lane operations; none means all lanes
+    bool keeps_dst = false;    // masked: lanes that are off keep the old dst, so dst is also an input
     int32_t imm = 0;
     uint8_t aux = 0;
-    std::optional<PadAccess> access;   // vreg.* before addresses are lowered, and for dependences afterwards
-    int32_t pad = -1;                  // vreg.*, scpad.*: the pad, once placed
-    int32_t source = -1;               // index into Kernel::sources
-    bool early = false;                // a transfer that should start soon, to be out of the way of later ones
-    bool ahead = false;                // a transfer for another ring slot than the one this iteration computes on; a wait: a late one
+    std::optional<PadAccess> access;  // vreg.* before addresses are lowered, and for dependences afterwards
+    int32_t pad = -1;                 // vreg.*, scpad.*: the pad, once placed
+    int32_t source = -1;              // index into Kernel::sources
+    bool early = false;               // a transfer that should start soon, to be out of the way of later ones
+    bool ahead = false;  // a transfer for another ring slot than the one this iteration computes on; a wait: a late one
     // dst = value + src[0] + src[1] (those that are defined), before addresses are lowered. Atoms of `value` read loop
     // variables from `loop_values` where it has them.
     std::optional<LinearForm> value;
     std::map<int, Reg> loop_values;
     // Waits (or.s x0, ...) and fences: the allocation whose accesses may not move across.
     int32_t orders = -1;
-    bool fence = false;                // the stores before it must have landed
+    bool fence = false;  // the stores before it must have landed
     // A branch out of line: these run when src[0] is not zero, and the code goes on behind the branch's packet. They touch
     // registers that nothing else in the block does.
     std::shared_ptr<std::vector<Op>> side;
@@ -138,9 +145,9 @@ struct Op {
 // Part of a copy with constant strides: `cols` contiguous elements (at most 32) for every point of the dimensions.
 struct Box {
     struct Dim {
-        int64_t extent = 1, row_stride = 0, mem_stride = 0;   // rows of the allocation; elements of the tensor
+        int64_t extent = 1, row_stride = 0, mem_stride = 0;  // rows of the allocation; elements of the tensor
     };
-    int64_t row = 0, mem = 0;     // relative to the copy's base forms
+    int64_t row = 0, mem = 0;  // relative to the copy's base forms
     int cols = 0;
     std::vector<Dim> dims;
 };
@@ -148,21 +155,21 @@ struct Box {
 // One DMA tile: rows x cols elements. Offsets are relative to the copy's base forms.
 struct Tile {
     int pad = 0;
-    int64_t row = 0;           // row inside the pad, relative to the allocation's base row
-    int64_t mem = 0;           // element offset in the tensor
+    int64_t row = 0;  // row inside the pad, relative to the allocation's base row
+    int64_t mem = 0;  // element offset in the tensor
     int rows = 0, cols = 0;
-    int64_t pitch = 0;         // elements between rows in memory
+    int64_t pitch = 0;  // elements between rows in memory
     bool operator==(const Tile &) const = default;
 };
 
 // A copy between a tensor and an allocation.
 struct Copy {
-    bool load = true;                 // DRAM -> pads
+    bool load = true;  // DRAM -> pads
     int tensor = -1, allocation = -1;
-    LinearForm pad_row, mem;          // what depends on enclosing loops (rows; elements)
-    std::vector<Box> boxes;           // from the matcher
-    std::vector<Tile> tiles;          // once placed, in issue order
-    int first_of = -1;                // it runs in the first iteration of this enclosing loop only; -1: always
+    LinearForm pad_row, mem;  // what depends on enclosing loops (rows; elements)
+    std::vector<Box> boxes;   // from the matcher
+    std::vector<Tile> tiles;  // once placed, in issue order
+    int first_of = -1;        // it runs in the first iteration of this enclosing loop only; -1: always
     int32_t source = -1;
 };
 
@@ -171,11 +178,11 @@ using Body = std::vector<Node>;
 
 struct Loop {
     int id = -1;
-    int64_t extent = 0;     // iterations, at least 1; the most where their number varies
-    int64_t begin = 0;      // first value of the variable (after peeling)
-    std::string name;       // Halide's loop name
+    int64_t extent = 0;  // iterations, at least 1; the most where their number varies
+    int64_t begin = 0;   // first value of the variable (after peeling)
+    std::string name;    // Halide's loop name
     Body body;
-    bool fill = false;      // stores constants before all else, to every slot of a ring
+    bool fill = false;  // stores constants before all else, to every slot of a ring
 };
 
 // Body runs when `condition` is not zero.
@@ -199,28 +206,28 @@ struct Node {
 
 struct LoopInfo {
     std::string name;
-    int64_t extent = 0;   // iterations, the most where their number varies
-    int parent = -1;      // enclosing loop, -1: none
-    Reg index;            // holds the variable while the loop runs (0 .. extent-1)
-    Reg last = {};        // the last value of the variable, where it varies from turn to turn of the loops around; else none
-    int64_t least = 0;    // iterations that are sure, where their number varies and the loop runs at all
-    std::optional<LinearForm> last_value = {};   // what `last` holds, in terms of the loops around
+    int64_t extent = 0;  // iterations, the most where their number varies
+    int parent = -1;     // enclosing loop, -1: none
+    Reg index;           // holds the variable while the loop runs (0 .. extent-1)
+    Reg last = {};       // the last value of the variable, where it varies from turn to turn of the loops around; else none
+    int64_t least = 0;   // iterations that are sure, where their number varies and the loop runs at all
+    std::optional<LinearForm> last_value = {};  // what `last` holds, in terms of the loops around
 
     bool varies() const { return last.defined(); }
     int64_t sure() const { return varies() ? least : extent; }
 };
 
-// Slots of an allocation that change their turns with each iteration of a loop: the registers that hold where they begin in the pads, the one
-// that is filled now first.
+// Slots of an allocation that change their turns with each iteration of a loop: the registers that hold where they begin in the
+// pads, the one that is filled now first.
 struct Rotation {
     int allocation = -1;
-    int64_t rows = 0;   // of a slot
+    int64_t rows = 0;  // of a slot
     std::vector<Reg> slots;
 };
 
-// The calling convention of a kernel that runs among others: it is entered with the address of its parameter words in x2. Behind the
-// tensors' addresses are the address of the code that comes next and that of its parameter words, with which the routine jumps there. It
-// may change all registers.
+// The calling convention of a kernel that runs among others: it is entered with the address of its parameter words in x2.
+// Behind the tensors' addresses are the address of the code that comes next and that of its parameter words, with which the
+// routine jumps there. It may change all registers.
 constexpr int routine_next = 1, routine_parameters = 2;
 struct Routine {
     Reg next, parameters;
@@ -235,8 +242,8 @@ struct Kernel {
     std::vector<Tensor> tensors;
     std::vector<SourceLocation> sources;
     std::vector<Rotation> rotations;
-    int32_t parameter_block = 0x3C;   // byte address of the words that hold the tensors' addresses
-    std::optional<Routine> routine;   // none: a program of its own, from address 0 to halt
+    int32_t parameter_block = 0x3C;  // byte address of the words that hold the tensors' addresses
+    std::optional<Routine> routine;  // none: a program of its own, from address 0 to halt
     Body body;
 
     Kernel();

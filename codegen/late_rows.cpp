@@ -11,8 +11,8 @@ namespace {
 
 struct Row {
     int op = 0;
-    int inputs = 0;   // the cycle in which all but its register is ready,
-    int target = 0;   // and its register
+    int inputs = 0;  // the cycle in which all but its register is ready,
+    int target = 0;  // and its register
 };
 
 Row row_of(const ScheduleGraph &graph, int i) {

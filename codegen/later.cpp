@@ -29,7 +29,8 @@ Registers changing_registers(const Kernel &kernel, const std::vector<Op> &ops) {
 bool uses(const Block &block, const Registers &registers) {
     return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {
         const std::vector<Reg> reads = reads_of(op);
-        return std::any_of(reads.begin(), reads.end(), [&](Reg r) { return registers.count(r.id) > 0; }) || (op.dst.defined() && registers.count(op.dst.id) > 0);
+        return std::any_of(reads.begin(), reads.end(), [&](Reg r) { return registers.count(r.id) > 0; }) ||
+               (op.dst.defined() && registers.count(op.dst.id) > 0);
     });
 }
 
@@ -49,12 +50,13 @@ struct Places {
 std::optional<size_t> end_of_branch(const Blocks &blocks, size_t loop) {
     std::optional<size_t> end;
     for (size_t b = 0; b < loop; b++)
-        if (blocks[b].end.kind == Terminator::Skip && static_cast<size_t>(blocks[b].end.target) > loop) end = std::min(end.value_or(blocks.size()), static_cast<size_t>(blocks[b].end.target));
+        if (blocks[b].end.kind == Terminator::Skip && static_cast<size_t>(blocks[b].end.target) > loop)
+            end = std::min(end.value_or(blocks.size()), static_cast<size_t>(blocks[b].end.target));
     return end;
 }
 
-// Does code in front of the loop, from a block on, give each of these sums a value that is not made of the one before? In the first turn of
-// a nest whose turns go on with a sum there is nothing yet that could be added.
+// Does code in front of the loop, from a block on, give each of these sums a value that is not made of the one before? In the
+// first turn of a nest whose turns go on with a sum there is nothing yet that could be added.
 bool begin_anew(const Kernel &kernel, const Blocks &blocks, size_t first, size_t loop, const std::vector<Op> &ops) {
     return std::all_of(ops.begin(), ops.end(), [&](const Op &sum) {
         const auto reads = [&](const Op &op) {
@@ -100,7 +102,8 @@ Places find_places(const Kernel &kernel, const Blocks &blocks, size_t loop, cons
 std::pair<size_t, size_t> nest_around(const Blocks &blocks, size_t loop) {
     std::pair<size_t, size_t> nest = {loop, loop};
     for (size_t b = loop; b < blocks.size(); b++)
-        if (blocks[b].end.kind == Terminator::Loop && static_cast<size_t>(blocks[b].end.target) <= nest.first) nest = {static_cast<size_t>(blocks[b].end.target), b};
+        if (blocks[b].end.kind == Terminator::Loop && static_cast<size_t>(blocks[b].end.target) <= nest.first)
+            nest = {static_cast<size_t>(blocks[b].end.target), b};
     return nest;
 }
 
@@ -131,11 +134,12 @@ std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_o
         const Uses all = everywhere[r], some = here[r];
         return all.made > 0 && some.made % all.made == 0 && some.read == some.made / all.made * all.read;
     };
-    std::set<int32_t> made;   // before they are read
+    std::set<int32_t> made;  // before they are read
     std::set<int32_t> seen;
     for (const Op &op : ops) {
         for (Reg r : reads_of(op)) seen.insert(r.id);
-        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) != RegisterClass::Scalar && op.dst.id > all_lanes.id && lives_here(op.dst.id))
+        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) != RegisterClass::Scalar &&
+            op.dst.id > all_lanes.id && lives_here(op.dst.id))
             made.insert(op.dst.id);
     }
     Renaming names;
@@ -175,16 +179,19 @@ bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std
         }
     }
     // Rows need the weights that the loop has left in the array.
-    const auto has = [](const std::vector<Op> &list, Opcode opcode) { return std::any_of(list.begin(), list.end(), [&](const Op &op) { return op.opcode == opcode; }); };
+    const auto has = [](const std::vector<Op> &list, Opcode opcode) {
+        return std::any_of(list.begin(), list.end(), [&](const Op &op) { return op.opcode == opcode; });
+    };
     const bool rows = has(ops, Opcode::gemm_vv);
     for (size_t b = first; b <= last; b++)
-        if (b != loop && b != *places.turn && (uses(blocks[b], registers) || (rows && has(blocks[b].ops, Opcode::lw_vi)))) return false;
+        if (b != loop && b != *places.turn && (uses(blocks[b], registers) || (rows && has(blocks[b].ops, Opcode::lw_vi))))
+            return false;
     return true;
 }
 
 void aim_first_turn(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops) {
     std::vector<Op> &before = blocks[nest_around(blocks, loop).first - 1].ops;
-    std::map<Reg, std::pair<int, int64_t>> pointers;   // the allocation, and the furthest row from the pointer
+    std::map<Reg, std::pair<int, int64_t>> pointers;  // the allocation, and the furthest row from the pointer
     for (const Op &op : ops) {
         if (op.opcode != Opcode::vreg_ld || kernel.registers[op.src[0].id].constant) continue;
         auto &[allocation, furthest] = pointers[op.src[0]];

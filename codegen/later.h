@@ -1,5 +1,5 @@
-// Operations that end a loop's last iteration and run later: in front of the code that uses what they make, which is that of the
-// next turn of the nest around the loop and the code behind the nest.
+// Operations that end a loop's last iteration and run later: in front of the code that uses what they make, which is that of
+// the next turn of the nest around the loop and the code behind the nest.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace atalla::codegen {
 
-// Puts a copy of `ops`, the end of the loop that block `loop` is, in front of the code of each way out of that loop that uses one
-// of their registers.
+// Puts a copy of `ops`, the end of the loop that block `loop` is, in front of the code of each way out of that loop that uses
+// one of their registers.
 void place_later(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops);
 
-// Can `ops` run with the block in front of the loop, one turn of the nest later? That takes a block in front that is the first to
-// use what they make, and rows of the pads that nothing overwrites until then.
+// Can `ops` run with the block in front of the loop, one turn of the nest later? That takes a block in front that is the first
+// to use what they make, and rows of the pads that nothing overwrites until then.
 bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std::vector<Op> &ops);
 
 // Before its first turn the nest has no iteration that these operations could end: the pointers that they read get rows that no

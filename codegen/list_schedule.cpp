@@ -19,14 +19,18 @@ public:
     Ready(const ScheduleGraph &graph, bool in_order) : in_order_(in_order), rank_(graph.ops.size()) {
         std::vector<int> by_rank(graph.ops.size());
         std::iota(by_rank.begin(), by_rank.end(), 0);
-        if (!in_order) std::stable_sort(by_rank.begin(), by_rank.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
+        if (!in_order)
+            std::stable_sort(by_rank.begin(), by_rank.end(), [&](int a, int b) { return graph.height[a] > graph.height[b]; });
         for (size_t r = 0; r < by_rank.size(); r++) rank_[by_rank[r]] = static_cast<int>(r);
     }
 
-    // To be tried from cycle `earliest` on. What may run in this cycle already is tried behind all others, which kept it waiting.
+    // To be tried from cycle `earliest` on. What may run in this cycle already is tried behind all others, which kept it
+    // waiting.
     void add(int i, int earliest) {
-        if (in_order_ || earliest <= cycle_) now_.push_back(i);
-        else later_.emplace(earliest, i);
+        if (in_order_ || earliest <= cycle_)
+            now_.push_back(i);
+        else
+            later_.emplace(earliest, i);
     }
     void start_cycle(int cycle) {
         cycle_ = cycle;
@@ -43,16 +47,17 @@ public:
     static constexpr int gone = -1;
 
 private:
-    using Waiting = std::pair<int, int>;   // the first cycle, the operation
+    using Waiting = std::pair<int, int>;  // the first cycle, the operation
     bool in_order_;
     int cycle_ = -1;
     std::vector<int> rank_, now_;
     std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> later_;
 };
 
-// Gives every operation of the graph its cycle. With `shared_masks` it counts the masks that are alive, and returns nothing where
-// that leads nowhere.
-std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &graph, const std::set<Reg> *shared_masks, int packet_cycles, bool in_order = false) {
+// Gives every operation of the graph its cycle. With `shared_masks` it counts the masks that are alive, and returns nothing
+// where that leads nowhere.
+std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &graph, const std::set<Reg> *shared_masks,
+                                           int packet_cycles, bool in_order = false) {
     // A schedule that waits this long for a mask register never gets one.
     constexpr int most_idle = 256;
     const size_t n = graph.ops.size();
@@ -69,9 +74,9 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
     if (shared_masks != nullptr) masks.emplace(kernel, graph, *shared_masks);
     const bool masks_may_become_free = masks && masks->limits();
     auto markers = std::count_if(graph.ops.begin(), graph.ops.end(), is_marker);
-    int idle = 0;   // cycles in which nothing was scheduled
-    // In order, operations that wait for nothing would still run far ahead of the others. Where these wait for one of them, such as a
-    // constant at the end of the block, the window grows until it is in reach.
+    int idle = 0;  // cycles in which nothing was scheduled
+    // In order, operations that wait for nothing would still run far ahead of the others. Where these wait for one of them,
+    // such as a constant at the end of the block, the window grows until it is in reach.
     constexpr int most_ahead = 96;
     int first_open = 0;
     for (int cycle = 0; done < n; cycle++) {
@@ -84,7 +89,8 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
             if (i == Ready::gone) continue;
             if (in_order && i > first_open + most_ahead + idle) break;
             const bool marker = is_marker(graph.ops[i]);
-            if ((!marker && (full || table.refuses(claims[i], cycle))) || earliest[i] > cycle || (masks && !masks->fits(i))) continue;
+            if ((!marker && (full || table.refuses(claims[i], cycle))) || earliest[i] > cycle || (masks && !masks->fits(i)))
+                continue;
             if (marker) {
                 markers--;
             } else {
@@ -118,8 +124,10 @@ ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) co
     ScheduleGraph graph(kernel_, std::move(ops), -1, masks_in_turn);
     if (kernel_.machine->timed()) {
         if (entry_) graph.start_transfers_first(!in_order_);
-        if (transfers_) graph.start_pads_in_turn();
-        else if (!entry_ && !in_order_ && !graph.ops.empty()) graph.spread_transfers();
+        if (transfers_)
+            graph.start_pads_in_turn();
+        else if (!entry_ && !in_order_ && !graph.ops.empty())
+            graph.spread_transfers();
         graph.wait_last();
     }
     return graph;
@@ -131,7 +139,8 @@ Scheduled StraightCode::schedule(int packet_cycles) {
         const std::optional<ResourceTable> table = list_schedule(kernel_, graph, nullptr, packet_cycles, true);
         return {std::move(graph), *table};
     }
-    if (std::optional<ResourceTable> table = list_schedule(kernel_, graph, &shared_masks_, packet_cycles)) return {std::move(graph), *table};
+    if (std::optional<ResourceTable> table = list_schedule(kernel_, graph, &shared_masks_, packet_cycles))
+        return {std::move(graph), *table};
     if (!masks_in_turn_) masks_in_turn_.emplace(graph_of(graph_.ops, true));
     graph = *masks_in_turn_;
     const std::optional<ResourceTable> table = list_schedule(kernel_, graph, nullptr, packet_cycles);

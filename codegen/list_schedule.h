@@ -19,9 +19,16 @@ using Scheduled = std::pair<ScheduleGraph, ResourceTable>;
 class StraightCode {
 public:
     // `shared_masks`: those that other blocks have too. `entry`: it is the first block of the kernel. `in_order`: operations go
-    // in the order that they have, as far as they are ready, and with masks in turn. `transfers`: it is a loop that only starts transfers.
-    StraightCode(const Kernel &kernel, std::vector<Op> ops, std::set<Reg> shared_masks, bool entry, bool in_order = false, bool transfers = false)
-        : kernel_(kernel), shared_masks_(std::move(shared_masks)), entry_(entry), in_order_(in_order), transfers_(transfers), graph_(graph_of(std::move(ops), in_order)) {}
+    // in the order that they have, as far as they are ready, and with masks in turn. `transfers`: it is a loop that only starts
+    // transfers.
+    StraightCode(const Kernel &kernel, std::vector<Op> ops, std::set<Reg> shared_masks, bool entry, bool in_order = false,
+                 bool transfers = false)
+        : kernel_(kernel),
+          shared_masks_(std::move(shared_masks)),
+          entry_(entry),
+          in_order_(in_order),
+          transfers_(transfers),
+          graph_(graph_of(std::move(ops), in_order)) {}
 
     // The operations on the longest way to the end go first. `packet_cycles`: how many cycles a packet stands for.
     Scheduled schedule(int packet_cycles);
@@ -33,7 +40,7 @@ private:
     std::set<Reg> shared_masks_;
     bool entry_, in_order_, transfers_;
     ScheduleGraph graph_;
-    std::optional<ScheduleGraph> masks_in_turn_;   // an order that has few masks alive at any time; made when it is needed
+    std::optional<ScheduleGraph> masks_in_turn_;  // an order that has few masks alive at any time; made when it is needed
 };
 
 }  // namespace atalla::codegen

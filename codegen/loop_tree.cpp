@@ -5,14 +5,19 @@
 namespace atalla::codegen {
 
 bool touches(const Node &node, int allocation) {
-    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(n, allocation); }); };
-    return (node.op && node.op->access && node.op->access->allocation == allocation) || (node.copy && node.copy->allocation == allocation) ||
-           (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
+    const auto any = [&](const Body &body) {
+        return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(n, allocation); });
+    };
+    return (node.op && node.op->access && node.op->access->allocation == allocation) ||
+           (node.copy && node.copy->allocation == allocation) || (node.loop && any(node.loop->body)) ||
+           (node.branch && any(node.branch->body));
 }
 
 RowSet::RowSet(const Allocation &allocation, const Tile &tile) {
     for (int64_t row = 0; row < allocation.rows; row++)
-        if (const int64_t in_pad = allocation.row_in_pad(row); allocation.pad_of(row) == tile.pad && in_pad >= tile.row && in_pad < tile.row + tile.rows) rows_.push_back(row);
+        if (const int64_t in_pad = allocation.row_in_pad(row);
+            allocation.pad_of(row) == tile.pad && in_pad >= tile.row && in_pad < tile.row + tile.rows)
+            rows_.push_back(row);
 }
 bool RowSet::any_between(int64_t low, int64_t high) const {
     const auto first = std::lower_bound(rows_.begin(), rows_.end(), low);
@@ -20,7 +25,9 @@ bool RowSet::any_between(int64_t low, int64_t high) const {
 }
 
 bool touches(const Kernel &kernel, const Node &node, int allocation, const RowSet &rows) {
-    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(kernel, n, allocation, rows); }); };
+    const auto any = [&](const Body &body) {
+        return std::any_of(body.begin(), body.end(), [&](const Node &n) { return touches(kernel, n, allocation, rows); });
+    };
     if (node.loop) return any(node.loop->body);
     if (node.branch) return any(node.branch->body);
     if (!node.op || !node.op->access || node.op->access->allocation != allocation) return false;
@@ -35,20 +42,25 @@ bool touches(const Kernel &kernel, const Node &node, int allocation, const RowSe
     return rows.any_between(low, high);
 }
 bool moves(const Node &node, int allocation) {
-    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return moves(n, allocation); }); };
-    return (node.copy && node.copy->allocation == allocation) || (node.loop && any(node.loop->body)) || (node.branch && any(node.branch->body));
+    const auto any = [&](const Body &body) {
+        return std::any_of(body.begin(), body.end(), [&](const Node &n) { return moves(n, allocation); });
+    };
+    return (node.copy && node.copy->allocation == allocation) || (node.loop && any(node.loop->body)) ||
+           (node.branch && any(node.branch->body));
 }
 
 bool copies(const Node &node, int tensor, bool loads) {
-    const auto any = [&](const Body &body) { return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); }); };
+    const auto any = [&](const Body &body) {
+        return std::any_of(body.begin(), body.end(), [&](const Node &n) { return copies(n, tensor, loads); });
+    };
     return (node.copy && node.copy->tensor == tensor && (loads || !node.copy->load)) || (node.loop && any(node.loop->body)) ||
            (node.branch && any(node.branch->body));
 }
 
 bool accesses(const Body &body, int allocation) {
     return std::any_of(body.begin(), body.end(), [&](const Node &n) {
-        return (n.op && n.op->access && n.op->access->allocation == allocation) || (n.loop && accesses(n.loop->body, allocation)) ||
-               (n.branch && accesses(n.branch->body, allocation));
+        return (n.op && n.op->access && n.op->access->allocation == allocation) ||
+               (n.loop && accesses(n.loop->body, allocation)) || (n.branch && accesses(n.branch->body, allocation));
     });
 }
 bool has_loop(const Body &body) {
@@ -110,7 +122,9 @@ std::pair<Loop *, int64_t> innermost_of_nest(const Loop &loop) {
 std::optional<size_t> first_use_in_next(const Body &body, size_t at) {
     if (!body[at].copy || body[at].copy->load) return std::nullopt;
     const Copy &copy = *body[at].copy;
-    const auto conflicts = [&](const Node &node) { return touches(node, copy.allocation) || (&node != &body[at] && copies(node, copy.tensor, true)); };
+    const auto conflicts = [&](const Node &node) {
+        return touches(node, copy.allocation) || (&node != &body[at] && copies(node, copy.tensor, true));
+    };
     for (size_t later = at + 1; later < body.size(); later++)
         if (conflicts(body[later])) return std::nullopt;
     for (size_t first = 0; first < at; first++)

@@ -12,7 +12,7 @@ namespace atalla::codegen {
 // The loops of a pipeline, which no option has a part in. Code may be generated from them more than once, on any thread.
 struct LoweredPipeline {
     Halide::Internal::LoweredFunc function;
-    double seconds = 0;   // that lowering took
+    double seconds = 0;  // that lowering took
 };
 LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments);
 

@@ -11,8 +11,8 @@ bool make_masks_again(Kernel &kernel, Blocks &blocks) {
     const size_t most_kept = static_cast<size_t>(kernel.machine->regs.mask) / 2;
     bool again = false;
     for (Block &block : blocks) {
-        std::map<int32_t, Op> makers;        // of constant lanes
-        std::vector<int32_t> kept;           // the least recently used first
+        std::map<int32_t, Op> makers;  // of constant lanes
+        std::vector<int32_t> kept;     // the least recently used first
         Renaming names;
         std::vector<Op> ops;
         const auto keep = [&](int32_t id) {
@@ -47,7 +47,7 @@ bool make_masks_again(Kernel &kernel, Blocks &blocks) {
 
 std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b) {
     if (!kernel.has_any(RegisterClass::Mask)) return {};
-    std::map<Reg, std::pair<size_t, size_t>> spans;   // first and last block
+    std::map<Reg, std::pair<size_t, size_t>> spans;  // first and last block
     for (size_t i = 0; i < blocks.size(); i++) {
         const auto touch = [&](Reg r) {
             if (kernel.is_mask(r)) spans.try_emplace(r, i, i).first->second.second = i;
@@ -72,7 +72,10 @@ std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b)
 }
 
 MaskBudget::MaskBudget(const Kernel &kernel, const ScheduleGraph &graph, const std::set<Reg> &shared)
-    : kernel_(kernel), graph_(graph), shared_(shared), free_(static_cast<int>(kernel.machine->regs.mask) - 1 - static_cast<int>(shared.size())) {
+    : kernel_(kernel),
+      graph_(graph),
+      shared_(shared),
+      free_(static_cast<int>(kernel.machine->regs.mask) - 1 - static_cast<int>(shared.size())) {
     limits_ = std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return counts(op.dst); });
     if (!limits_) return;
     for (const Op &op : graph.ops)
@@ -102,7 +105,8 @@ void MaskBudget::take(int i) {
 bool MaskBudget::readers_wait_for(int i) const {
     for (int out : graph_.out[i])
         for (int in : graph_.in[graph_.edges[out].to])
-            if (graph_.edges[in].from != i && graph_.edges[in].distance == 0 && graph_.cycle[graph_.edges[in].from] < 0) return false;
+            if (graph_.edges[in].from != i && graph_.edges[in].distance == 0 && graph_.cycle[graph_.edges[in].from] < 0)
+                return false;
     return true;
 }
 

@@ -10,16 +10,16 @@
 
 namespace atalla::codegen {
 
-// Makes masks of constant lanes again where, since their last use, a block has used more others than there are registers. False if
-// there are none.
+// Makes masks of constant lanes again where, since their last use, a block has used more others than there are registers. False
+// if there are none.
 bool make_masks_again(Kernel &kernel, Blocks &blocks);
 
-// Masks whose values blocks share, while block `b` runs: made in one and read in another, with b among those from the first to the
-// last that has them, loops around those included.
+// Masks whose values blocks share, while block `b` runs: made in one and read in another, with b among those from the first to
+// the last that has them, loops around those included.
 std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b);
 
-// The masks that are alive while the operations of a graph are scheduled one by one: a compare waits until a register is free. Half
-// of them are for those whose readers wait for nothing else, so that there is always one that can go on.
+// The masks that are alive while the operations of a graph are scheduled one by one: a compare waits until a register is free.
+// Half of them are for those whose readers wait for nothing else, so that there is always one that can go on.
 class MaskBudget {
 public:
     // `shared`: the masks that live in other blocks too.
@@ -39,7 +39,7 @@ private:
     const std::set<Reg> &shared_;
     int free_;
     bool limits_ = false;
-    std::map<Reg, int> readers_;   // still to come, of masks made here
+    std::map<Reg, int> readers_;  // still to come, of masks made here
     std::set<Reg> live_;
 };
 

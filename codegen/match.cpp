@@ -77,15 +77,18 @@ std::set<std::string> stored_constants(const Stmt &body) {
 void Matcher::fail(const std::string &reason, const Stmt &s) const {
     throw Error(shown("cannot generate code: " + reason) + ", in\n" + shown(s));
 }
-void Matcher::fail(const std::string &reason, const Expr &e) const {
-    throw Mismatch{reason + ": " + shown(e)};
-}
+void Matcher::fail(const std::string &reason, const Expr &e) const { throw Mismatch{reason + ": " + shown(e)}; }
 
 Matcher::Matcher(Kernel &kernel, const LoweredFunc &function, bool optimize, FillsInPlace fill_in_place)
-    : kernel_(kernel), optimize_(optimize), scope_(kernel), weight_names_(weight_tiles(function.body)),
-      filled_names_(stored_constants(function.body)), fill_in_place_(std::move(fill_in_place)) {
+    : kernel_(kernel),
+      optimize_(optimize),
+      scope_(kernel),
+      weight_names_(weight_tiles(function.body)),
+      filled_names_(stored_constants(function.body)),
+      fill_in_place_(std::move(fill_in_place)) {
     for (const LoweredArgument &argument : function.args) {
-        if (!argument.is_buffer()) throw Error("cannot generate code: scalar argument '" + argument.name + "' is not supported");
+        if (!argument.is_buffer())
+            throw Error("cannot generate code: scalar argument '" + argument.name + "' is not supported");
         if (argument.type != BFloat(16)) throw Error("cannot generate code: tensor '" + argument.name + "' is not bfloat16");
         tensors_[argument.name] = static_cast<int>(kernel_.tensors.size());
         kernel_.tensors.push_back({argument.name, {}, argument.kind == Argument::OutputBuffer, kernel_.scalar(argument.name)});
@@ -157,18 +160,21 @@ void Matcher::visit_let(const LetStmt *let) {
         visit(let->body);
         scope_.unbind(let->name);
     } else {
-        visit(substitute(let->name, let->value, let->body));   // indices of lanes
+        visit(substitute(let->name, let->value, let->body));  // indices of lanes
     }
 }
 
 void Matcher::visit_branch(const IfThenElse *branch) {
     const auto unknown = [&](const std::string &why) {
-        fail("there is no code for a statement under a condition (split with ShiftInwards, or bound the tile)" + why, Stmt(branch));
+        fail("there is no code for a statement under a condition (split with ShiftInwards, or bound the tile)" + why,
+             Stmt(branch));
     };
     try {
         const LinearForm condition = scope_.linear(select(branch->condition, 1, 0));
-        if (condition.is_constant()) visit(condition.constant != 0 ? branch->then_case : branch->else_case);
-        else if (!match_first_iteration(branch, condition) && !varying_branch(branch)) unknown("");
+        if (condition.is_constant())
+            visit(condition.constant != 0 ? branch->then_case : branch->else_case);
+        else if (!match_first_iteration(branch, condition) && !varying_branch(branch))
+            unknown("");
     } catch (const Mismatch &mismatch) {
         unknown("; " + mismatch.reason);
     }
@@ -178,12 +184,14 @@ void Matcher::visit_allocate(const Allocate *allocate) {
     int64_t elements = 1;
     for (const Expr &extent : allocate->extents) {
         const LinearForm size = scope_.linear(extent);
-        if (!size.is_constant()) fail("the size of '" + allocate->name + "' is not a constant (use bound_storage)", Stmt(allocate));
+        if (!size.is_constant())
+            fail("the size of '" + allocate->name + "' is not a constant (use bound_storage)", Stmt(allocate));
         elements *= size.constant;
     }
     if (allocate->memory_type == MemoryType::VTCM) {
         if (allocate->type != BFloat(16)) fail("'" + allocate->name + "' in the pads is not bfloat16", Stmt(allocate));
-        if (elements % 32 != 0) fail("rows of '" + allocate->name + "' in the pads are not whole vectors of 32 lanes", Stmt(allocate));
+        if (elements % 32 != 0)
+            fail("rows of '" + allocate->name + "' in the pads are not whole vectors of 32 lanes", Stmt(allocate));
         // A peeled or unrolled loop allocates the same buffer several times, one after the other and not always as large.
         const auto [it, inserted] = allocations_.try_emplace(allocate->name, static_cast<int>(kernel_.allocations.size()));
         if (inserted) {
@@ -226,13 +234,16 @@ void Matcher::visit_store(const Store *store) {
         fail("'" + store->name + "' is written by computation; outputs are written by copies from the pads", Stmt(store));
     const int allocation = found->second;
     if (store->value.type().is_scalar())
-        fail("a single value is stored to '" + store->name + "' in the pads, which hold whole vectors; keep it in Register, or "
-             "replicate it over 32 lanes", Stmt(store));
+        fail("a single value is stored to '" + store->name +
+                 "' in the pads, which hold whole vectors; keep it in Register, or "
+                 "replicate it over 32 lanes",
+             Stmt(store));
     if (brought_.count(allocation)) fill_in_place(allocation);
     computed_.insert(allocation);
     if (fill_in_place_.count(store->name)) {
         const auto *splat = store->value.as<Broadcast>();
-        if (splat == nullptr || splat->value.as<FloatImm>() == nullptr) brought_in_place_[store->name].assign(static_cast<size_t>(kernel_.allocations[allocation].rows), 32);
+        if (splat == nullptr || splat->value.as<FloatImm>() == nullptr)
+            brought_in_place_[store->name].assign(static_cast<size_t>(kernel_.allocations[allocation].rows), 32);
     }
     Op op;
     op.opcode = Opcode::vreg_st;

@@ -17,7 +17,10 @@ bool Matcher::match_copy(const Stmt &s) {
     const bool out = tensors_.count(store->name) && allocations_.count(load->name);
     if (!in && !out) return false;
     const std::string &pad_name = in ? store->name : load->name, &mem_name = in ? load->name : store->name;
-    auto dense = [](const Expr &index) { const Ramp *r = index.as<Ramp>(); return r == nullptr || is_const_one(r->stride); };
+    auto dense = [](const Expr &index) {
+        const Ramp *r = index.as<Ramp>();
+        return r == nullptr || is_const_one(r->stride);
+    };
     if (!dense(store->index) || !dense(load->index)) fail("a copy between memory and the pads has a stride inside a vector", s);
 
     Copy copy;
@@ -46,7 +49,8 @@ bool Matcher::match_copy(const Stmt &s) {
     if (in && fill_in_place_.count(pad_name)) {
         bool ring = false;
         for (auto [atom, rows] : copy.pad_row.terms) ring = ring || kernel_.atoms[atom].expr.as<Mod>() != nullptr;
-        if (ring && optimize_) fail("'" + pad_name + "' is ring-buffered, and what surrounds its tiles changes from tile to tile", s);
+        if (ring && optimize_)
+            fail("'" + pad_name + "' is ring-buffered, and what surrounds its tiles changes from tile to tile", s);
         note_lanes(pad_name, copy);
     } else if (in && filled_names_.count(pad_name)) {
         note_rows(copy, {});
@@ -65,7 +69,8 @@ bool Matcher::match_first_iteration(const IfThenElse *branch, const LinearForm &
         using IRVisitor::visit;
         void visit(const Store *store) override {
             const auto *splat = store->value.as<Broadcast>();
-            const bool fill = splat != nullptr && splat->value.as<FloatImm>() != nullptr && matcher.filled_names_.count(store->name);
+            const bool fill =
+                splat != nullptr && splat->value.as<FloatImm>() != nullptr && matcher.filled_names_.count(store->name);
             const auto *load = store->value.as<Load>();
             const bool copy = load != nullptr && matcher.tensors_.count(load->name);
             yes = yes && matcher.allocations_.count(store->name) && (fill || copy);

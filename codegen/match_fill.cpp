@@ -95,7 +95,8 @@ void Matcher::note_lanes(const std::string &name, const Copy &copy) {
     for (const Box &box : copy.boxes)
         for_each_row(box, [&](int64_t row) {
             for (int64_t place : *places) {
-                if (place + row < 0 || place + row >= static_cast<int64_t>(most.size())) throw Mismatch{"a copy leaves '" + kernel_.allocations[copy.allocation].name + "'"};
+                if (place + row < 0 || place + row >= static_cast<int64_t>(most.size()))
+                    throw Mismatch{"a copy leaves '" + kernel_.allocations[copy.allocation].name + "'"};
                 int8_t &lanes = most[static_cast<size_t>(place + row)];
                 lanes = std::max(lanes, static_cast<int8_t>(box.cols));
             }
@@ -115,8 +116,9 @@ bool Matcher::learn(FillsInPlace &fills) const {
     return more;
 }
 
-// The copy that was just matched, with stores in front of it to rows of which it brings fewer lanes than others do; all rows hold the
-// constant from the start. False, and without the copy, where the rows are not known, or so many that a loop over all of them is better.
+// The copy that was just matched, with stores in front of it to rows of which it brings fewer lanes than others do; all rows
+// hold the constant from the start. False, and without the copy, where the rows are not known, or so many that a loop over all
+// of them is better.
 bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &rows, const LinearForm &base) {
     const Copy moved = *body_->back().copy;
     body_->pop_back();
@@ -137,7 +139,8 @@ bool Matcher::match_fill_in_place(const Store *fill, const std::set<int64_t> &ro
     if (stale.size() > most_stores) return false;
     for (int64_t row : rows)
         for (int64_t place : *places)
-            if (lanes_of(row) < 32 && filled_rows_.insert({moved.allocation, place + row}).second) at_start.push_back(place + row);
+            if (lanes_of(row) < 32 && filled_rows_.insert({moved.allocation, place + row}).second)
+                at_start.push_back(place + row);
     const Reg value = constant_vector(static_cast<float>(filled_with(fill)->value));
     for (int64_t row : stale) {
         Op op;
@@ -203,7 +206,7 @@ bool Matcher::match_filled_copy(const Block *block) {
     if (copy == nullptr || fill->name != copy->name || copy->value.as<Load>() == nullptr) return false;
     const size_t before = body_->size();
     if (!match_copy(copying)) return false;
-    if (body_->size() == before) return false;   // nothing to move here
+    if (body_->size() == before) return false;  // nothing to move here
 
     CopyNest nest(kernel_, scope_, fill->index, Expr());
     nest.first_only = body_->back().copy->first_of;
@@ -226,7 +229,7 @@ bool Matcher::match_filled_copy(const Block *block) {
     }
     const Copy &moved = *body_->back().copy;
     if (computed_.count(moved.allocation)) fill_in_place(moved.allocation);
-    if (base.terms != moved.pad_row.terms) fill_in_place(moved.allocation);   // the copy moves over the rows
+    if (base.terms != moved.pad_row.terms) fill_in_place(moved.allocation);  // the copy moves over the rows
     note_rows(moved, rows);
     for (const Box &box : moved.boxes)
         if (box.cols == 32) for_each_row(box, [&](int64_t row) { rows.erase(row); });

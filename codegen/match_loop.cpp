@@ -34,8 +34,11 @@ std::set<std::string> scalar_names(const Stmt &s) {
         void visit(const Store *op) override {
             if (op->value.type() != Float(32)) return;
             const auto *call = op->value.as<Call>();
-            const bool strict = call != nullptr && (call->is_intrinsic(Call::strict_add) || call->is_intrinsic(Call::strict_sub) || call->is_intrinsic(Call::strict_mul));
-            if (strict || op->value.as<Add>() != nullptr || op->value.as<Sub>() != nullptr || op->value.as<Mul>() != nullptr) names.insert(op->name);
+            const bool strict =
+                call != nullptr && (call->is_intrinsic(Call::strict_add) || call->is_intrinsic(Call::strict_sub) ||
+                                    call->is_intrinsic(Call::strict_mul));
+            if (strict || op->value.as<Add>() != nullptr || op->value.as<Sub>() != nullptr || op->value.as<Mul>() != nullptr)
+                names.insert(op->name);
         }
     } visitor;
     s.accept(&visitor);
@@ -45,7 +48,9 @@ std::set<std::string> scalar_names(const Stmt &s) {
 // Does an index of an access to one of the given arrays use the variable?
 class IndexesArray : public IRVisitor {
 public:
-    IndexesArray(const std::set<std::string> &arrays, std::string variable) : arrays_(arrays) { tainted_.insert(std::move(variable)); }
+    IndexesArray(const std::set<std::string> &arrays, std::string variable) : arrays_(arrays) {
+        tainted_.insert(std::move(variable));
+    }
     bool found = false;
     using IRVisitor::visit;
     void visit(const LetStmt *op) override {
@@ -95,8 +100,8 @@ static bool is_over_domain(const For *loop, const char *ending) {
 }
 // A loop over an RDom whose name ends in "_varying" may run a different number of times in each turn of the loops around it.
 static bool may_vary(const For *loop) { return is_over_domain(loop, "_varying"); }
-// A loop over a single element of such a domain is lowered to a condition: the first loop inside over another dimension of it, or a part of one. Null for other
-// conditions.
+// A loop over a single element of such a domain is lowered to a condition: the first loop inside over another dimension of it,
+// or a part of one. Null for other conditions.
 static const For *inside_varying_condition(const IfThenElse *branch) {
     if (branch->else_case.defined() || branch->condition.as<LT>() == nullptr) return nullptr;
     struct Finder : IRVisitor {
@@ -127,7 +132,8 @@ void Matcher::visit_loop(const For *loop) {
     const LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
     if (may_vary(loop) && !extent.is_constant()) return varying_loop(loop, first, extent);
     if (!extent.is_constant() || !first.is_constant())
-        fail("the bounds of loop '" + loop->name + "' are not constants (bound the tile, or split with ShiftInwards)", Stmt(loop));
+        fail("the bounds of loop '" + loop->name + "' are not constants (bound the tile, or split with ShiftInwards)",
+             Stmt(loop));
     if (extent.constant <= 0) return;
     const bool descending = fills_weights(loop), outermost = descending && !filling_;
     if (outermost) {
@@ -144,8 +150,10 @@ void Matcher::visit_loop(const For *loop) {
             ranges[1] = {ranges[1].first + 1, ranges[1].count - 1};
         }
         for (const Range &range : ranges) {
-            if (range.count == 1) unroll(loop, range.first, 1, false);
-            else counted_loop(loop, range.first, range.count, descending);
+            if (range.count == 1)
+                unroll(loop, range.first, 1, false);
+            else
+                counted_loop(loop, range.first, range.count, descending);
         }
     }
     if (outermost) filling_ = false;
@@ -153,8 +161,8 @@ void Matcher::visit_loop(const For *loop) {
 
 // ---- iterations that differ
 
-// Are the bounds of all loops inside, and all conditions, or those that varying_branch() has no code for, constant as far as they depend on this loop,
-// while it runs through the range?
+// Are the bounds of all loops inside, and all conditions, or those that varying_branch() has no code for, constant as far as
+// they depend on this loop, while it runs through the range?
 bool Matcher::has_constant_bounds(const For *loop, const Range &range, bool conditions_may_vary) {
     if (range.count == 1) return true;
     const size_t loops = kernel_.loops.size(), atoms = kernel_.atoms.size(), registers = kernel_.registers.size();
@@ -170,7 +178,8 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range, bool cond
     const int id = enter(loop, range.first, range.count);
     const std::string name = kernel_.loops[id].name;
     const auto depends = [&](const LinearForm &form) {
-        return std::any_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return expr_uses_var(kernel_.atoms[term.first].expr, name); });
+        return std::any_of(form.terms.begin(), form.terms.end(),
+                           [&](const auto &term) { return expr_uses_var(kernel_.atoms[term.first].expr, name); });
     };
     bool constant = true;
     struct Bounds : IRVisitor {
@@ -203,7 +212,8 @@ bool Matcher::has_constant_bounds(const For *loop, const Range &range, bool cond
         try {
             const LoopShape shape = loop_shape(op);
             const LinearForm first = scope.linear(shape.first), extent = scope.linear(shape.extent);
-            if (!may_vary(op) && (depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0) constant = false;
+            if (!may_vary(op) && (depends(first) || depends(extent)) && scope.first_iteration_only(extent) < 0)
+                constant = false;
             enter(op, first.is_constant() ? first.constant : 0, extent.is_constant() ? extent.constant : 0);
         } catch (const Mismatch &) {
             return false;
@@ -279,8 +289,9 @@ std::vector<Matcher::Range> Matcher::alike(const For *loop, const Range &all) {
     return single;
 }
 
-// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go; and where several
-// start as one vector, of which each would need a copy. Those of the scalar unit do not pay for code that is twice as long, and a loop over an RDom whose name ends in "_alike" does without.
+// A first iteration apart is worth it where it starts accumulators that are still known constants: the additions go; and where
+// several start as one vector, of which each would need a copy. Those of the scalar unit do not pay for code that is twice as
+// long, and a loop over an RDom whose name ends in "_alike" does without.
 bool Matcher::worth_peeling(const For *loop) const {
     if (is_over_domain(loop, "_alike")) return false;
     const std::set<std::string> scalars = scalar_names(loop->body);
@@ -304,14 +315,14 @@ void Matcher::unroll(const For *loop, int64_t first, int64_t extent, bool descen
 
 void Matcher::counted_loop(const For *loop, int64_t first, int64_t extent, bool descending) {
     Loop result = begin_loop(loop, extent);
-    LinearForm variable = scope_.loop_variable(result.id);   // counts 0 .. extent-1
+    LinearForm variable = scope_.loop_variable(result.id);  // counts 0 .. extent-1
     if (descending) variable = variable.scaled(-1);
     variable.constant = descending ? first + extent - 1 : first;
     run_loop(loop, std::move(result), variable, body_);
 }
 
-// How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all. A first iteration that is
-// worth peeling is where another is sure to follow.
+// How often it runs is computed in front of it; a branch around it is for the turns in which it does not run at all. A first
+// iteration that is worth peeling is where another is sure to follow.
 void Matcher::varying_loop(const For *loop, LinearForm first, LinearForm extent) {
     std::optional<Limits> limits = scope_.range(extent);
     if (!limits) fail("how often loop '" + loop->name + "' runs has no bounds", Stmt(loop));
@@ -358,7 +369,8 @@ bool Matcher::varying_branch(const IfThenElse *branch) {
     const For *inside = inside_varying_condition(branch);
     if (inside == nullptr) return false;
     const auto *less = branch->condition.as<LT>();
-    const Stmt once = For::make(inside->name + "_once", 0, max(min(less->b - less->a, 1), 0), ForType::Serial, Partition::Auto, DeviceAPI::None, branch->then_case);
+    const Stmt once = For::make(inside->name + "_once", 0, max(min(less->b - less->a, 1), 0), ForType::Serial, Partition::Auto,
+                                DeviceAPI::None, branch->then_case);
     const auto *loop = once.as<For>();
     varying_loop(loop, {0, {}}, scope_.linear(loop_shape(loop).extent));
     return true;
@@ -415,7 +427,8 @@ Matcher::Homes Matcher::settle(const std::set<std::string> &arrays, const std::s
     for (const std::string &name : arrays) {
         RegisterArray &array = arrays_.at(name);
         // A float32 sum is in no register: it ends here.
-        std::erase_if(array.elements, [](const auto &entry) { return entry.second.kind == Value::Dot || entry.second.kind == Value::Sum; });
+        std::erase_if(array.elements,
+                      [](const auto &entry) { return entry.second.kind == Value::Dot || entry.second.kind == Value::Sum; });
         for (auto &[element, value] : array.elements) {
             if (array.type == Float(32) && array.width == 1 && in_scalars.count(name)) {
                 value = Value::of_scalar(copy_scalar(as_scalar(value), kernel_.scalar(array.name)));
@@ -453,7 +466,7 @@ void Matcher::keep_apart(const std::set<std::string> &arrays, const Homes &homes
         for (auto &[element, value] : arrays_.at(name).elements) {
             const auto own = homes.find({name, element});
             if ((own != homes.end() && own->second == value.reg) || !registers.count(value.reg)) continue;
-            if (value.kind == Value::Dot) value.fill = -1;   // its row is gone
+            if (value.kind == Value::Dot) value.fill = -1;  // its row is gone
             if (value.kind == Value::Splat) value.reg = copy_scalar(value.reg, kernel_.scalar(arrays_.at(name).name));
             if (value.kind != Value::Vector && value.kind != Value::Sum) continue;
             auto [it, inserted] = kept.try_emplace(value.reg);
@@ -465,7 +478,7 @@ void Matcher::keep_apart(const std::set<std::string> &arrays, const Homes &homes
 // After a loop body: every carried variable is back in the register it came in with. Where the operation that made the new
 // value can write that register itself, it does.
 void Matcher::carry(const Homes &homes, Body &body) {
-    std::set<Reg> finished;   // homes that hold their new value
+    std::set<Reg> finished;  // homes that hold their new value
     for (const auto &[key, home] : homes) {
         const auto found = arrays_.at(key.first).elements.find(key.second);
         if (found == arrays_.at(key.first).elements.end())
@@ -498,8 +511,10 @@ void Matcher::carry(const Homes &homes, Body &body) {
                     for (auto &[element, other] : array.elements)
                         if ((scalar ? other.kind == Value::Splat : other.names_vector()) && other.reg == made) other.reg = home;
         }
-        if (!renamed && scalar) copy_scalar(as_scalar(value), home);
-        else if (!renamed) copy_vector(as_vector(value), home);
+        if (!renamed && scalar)
+            copy_scalar(as_scalar(value), home);
+        else if (!renamed)
+            copy_vector(as_vector(value), home);
         value = scalar ? Value::of_scalar(home) : Value::of_vector(home);
         finished.insert(home);
     }

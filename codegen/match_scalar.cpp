@@ -24,26 +24,30 @@ Expr plain_index(const Expr &x) {
     return small ? cast->value : broadcast != nullptr ? broadcast->value : x;
 }
 
-constexpr int32_t into_every_lane = 64;   // immediate of a reduction
+constexpr int32_t into_every_lane = 64;  // immediate of a reduction
 
 }  // namespace
 
-// One row to one value: the largest, the smallest, or the float32 sum, which the machine rounds to bfloat16. Lanes are bfloat16,
-// also where the IR widens them to float32 first.
+// One row to one value: the largest, the smallest, or the float32 sum, which the machine rounds to bfloat16. Lanes are
+// bfloat16, also where the IR widens them to float32 first.
 Value Matcher::reduce_lanes(const VectorReduce *reduce) {
     const Type type = reduce->value.type();
     if (type.lanes() != vector_lanes || !type.is_float()) fail("only 32 lanes are reduced to one value", Expr(reduce));
     Op op;
     op.imm = into_every_lane;
-    if (reduce->op == VectorReduce::Add) op.opcode = Opcode::rsum_vi;
-    else if (reduce->op == VectorReduce::Max) op.opcode = Opcode::rmax_vi;
-    else if (reduce->op == VectorReduce::Min) op.opcode = Opcode::rmin_vi;
-    else fail("the machine reduces by sum, maximum and minimum only", Expr(reduce));
+    if (reduce->op == VectorReduce::Add)
+        op.opcode = Opcode::rsum_vi;
+    else if (reduce->op == VectorReduce::Max)
+        op.opcode = Opcode::rmax_vi;
+    else if (reduce->op == VectorReduce::Min)
+        op.opcode = Opcode::rmin_vi;
+    else
+        fail("the machine reduces by sum, maximum and minimum only", Expr(reduce));
     op.src = {as_vector(evaluate(reduce->value))};
     const Reg result = emit(op, RegisterClass::Vector, "reduced");
     if (op.opcode != Opcode::rsum_vi) {
         Value extremum = Value::of_vector(result);
-        extremum.number = true;   // the machine passes over NaN
+        extremum.number = true;  // the machine passes over NaN
         return extremum;
     }
     const Value::Kind kind = type.element_of() == BFloat(16) ? Value::Vector : Value::Sum;
@@ -75,11 +79,13 @@ Reg Matcher::as_scalar(const Value &value) {
 // Reciprocal and root exist on scalar registers only; their result is float32.
 Value Matcher::scalar_function(Opcode opcode, const Call *call) {
     Expr argument = call->args[0];
-    if (const auto *cast = argument.as<Cast>(); cast != nullptr && cast->type.element_of() == Float(32) && cast->value.type().element_of() == BFloat(16))
+    if (const auto *cast = argument.as<Cast>();
+        cast != nullptr && cast->type.element_of() == Float(32) && cast->value.type().element_of() == BFloat(16))
         argument = cast->value;
     if (const auto *broadcast = argument.as<Broadcast>()) argument = broadcast->value;
     if (!argument.type().is_scalar())
-        fail("the machine computes '" + call->name + "' of single values, not of lanes; make it a scalar Func in Register", Expr(call));
+        fail("the machine computes '" + call->name + "' of single values, not of lanes; make it a scalar Func in Register",
+             Expr(call));
     Op op;
     op.opcode = opcode;
     op.src = {as_scalar(evaluate(argument))};
@@ -90,8 +96,10 @@ Value Matcher::scalar_function(Opcode opcode, const Call *call) {
 Value Matcher::scalar_arithmetic(const Expr &e, const Value &a, const Value &b) {
     Op op;
     op.opcode = e.as<Add>() != nullptr ? Opcode::add_bf : e.as<Sub>() != nullptr ? Opcode::sub_bf : Opcode::mul_bf;
-    const auto is_neutral = [](const Value &v) { return v.kind == Value::Constant && v.constant == 0 && std::signbit(v.constant); };
-    if (e.as<Add>() != nullptr && is_neutral(a)) return b;   // -0 + x = x
+    const auto is_neutral = [](const Value &v) {
+        return v.kind == Value::Constant && v.constant == 0 && std::signbit(v.constant);
+    };
+    if (e.as<Add>() != nullptr && is_neutral(a)) return b;  // -0 + x = x
     if (e.as<Add>() != nullptr && is_neutral(b)) return a;
     op.src = {as_scalar(a), as_scalar(b)};
     return Value::of_scalar(emit(op, RegisterClass::Scalar, "f"));
@@ -153,7 +161,8 @@ Value Matcher::integer_comparison(const Expr &e) {
     const auto *a_ramp = a.as<Ramp>();
     const auto *b_ramp = b.as<Ramp>();
     for (const Ramp *ramp : {a_ramp, b_ramp})
-        if (ramp != nullptr && (!is_const_one(ramp->stride) || !ramp->base.type().is_scalar())) fail("lanes are compared that do not count by one", e);
+        if (ramp != nullptr && (!is_const_one(ramp->stride) || !ramp->base.type().is_scalar()))
+            fail("lanes are compared that do not count by one", e);
     if (a_ramp != nullptr && b.type().is_scalar()) return first_lanes(widened(b) - widened(a_ramp->base));
     if (b_ramp != nullptr && a.type().is_scalar()) return lanes_from(widened(a) + 1 - widened(b_ramp->base));
     if (!a.type().is_scalar() || !b.type().is_scalar()) fail("this comparison of indices has no translation", e);
@@ -202,7 +211,8 @@ Value Matcher::lanes_from(const Expr &count) {
     return Value::of_bits(shifted(-1, form));
 }
 
-// value * 2^count with a count of 0 .. 32. Shifts by 32 differ between machines: where no count is 32, or none 0, one shift by less will do, otherwise two by at most 16.
+// value * 2^count with a count of 0 .. 32. Shifts by 32 differ between machines: where no count is 32, or none 0, one shift by
+// less will do, otherwise two by at most 16.
 Reg Matcher::shifted(int32_t value, LinearForm count) {
     const auto step = [&](Opcode opcode, Reg a, Reg b, int32_t imm) {
         Op op;

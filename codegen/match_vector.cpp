@@ -18,7 +18,8 @@ constexpr int vector_lanes = 32;
 // The expression under float32 <-> bfloat16 widening that does not change a value.
 Expr strip_widening(const Expr &e) {
     const auto *cast = e.as<Cast>();
-    if (cast != nullptr && cast->type.element_of() == Float(32) && cast->value.type().element_of() == BFloat(16)) return cast->value;
+    if (cast != nullptr && cast->type.element_of() == Float(32) && cast->value.type().element_of() == BFloat(16))
+        return cast->value;
     return e;
 }
 
@@ -101,9 +102,11 @@ Reg Matcher::emit(Op op, RegisterClass cls, const std::string &name) {
     // A row through the array is the same as long as the weights stay.
     const auto number = [&] {
         return op.value ? "value " + to_string(kernel_, *op.value)
-                        : fmt::format("{} {} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id, op.src[2].id, op.mask.id, op.imm, op.opcode == Opcode::gemm_vv ? fill_ : 0);
+                        : fmt::format("{} {} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id,
+                                      op.src[2].id, op.mask.id, op.imm, op.opcode == Opcode::gemm_vv ? fill_ : 0);
     };
-    Reg &known = op.opcode == Opcode::vreg_ld ? loaded_[{op.access->allocation, op.access->row}] : numbered_[number()];   // the value, or where to note it
+    Reg &known = op.opcode == Opcode::vreg_ld ? loaded_[{op.access->allocation, op.access->row}]
+                                              : numbered_[number()];  // the value, or where to note it
     if (known.defined()) return known;
     const Reg result = kernel_.new_register(cls, name);
     op.dst = result;
@@ -133,7 +136,7 @@ Reg Matcher::constant_vector(float value) {
         Op op;
         op.dst = it->second;
         if (value == 0) {
-            op.opcode = Opcode::mul_vs;   // 0 * -1 = -0
+            op.opcode = Opcode::mul_vs;  // 0 * -1 = -0
             op.src = {zero_vector, kernel_.constant(static_cast<int32_t>(0xBF800000))};
         } else {
             op.opcode = Opcode::add_vs;
@@ -146,26 +149,35 @@ Reg Matcher::constant_vector(float value) {
 
 bool Matcher::is_bfloat(const Value &value) const {
     switch (value.kind) {
-    case Value::Vector: return true;
-    case Value::Constant: return std::isnan(value.constant) || rounded(value.constant) == value.constant;
-    case Value::Splat: case Value::Dot: return value.rounded;
-    default: return false;
+        case Value::Vector:
+            return true;
+        case Value::Constant:
+            return std::isnan(value.constant) || rounded(value.constant) == value.constant;
+        case Value::Splat:
+        case Value::Dot:
+            return value.rounded;
+        default:
+            return false;
     }
 }
 
 Reg Matcher::as_vector(const Value &value) {
     if (value.kind == Value::Mask) throw Mismatch{"a comparison is used as a number"};
-    if (!is_bfloat(value)) throw Mismatch{"a float32 value is used as it is, but lanes hold bfloat16; round it in the algorithm"};
+    if (!is_bfloat(value))
+        throw Mismatch{"a float32 value is used as it is, but lanes hold bfloat16; round it in the algorithm"};
     switch (value.kind) {
-    case Value::Constant: return constant_vector(value.constant);
-    case Value::Dot: return round_dot(value).reg;
-    case Value::Splat: {
-        Op op;
-        op.opcode = Opcode::add_vs;   // -0 + x = x for every x, rounded
-        op.src = {constant_vector(-0.0f), value.reg};
-        return emit(op, RegisterClass::Vector, "splat");
-    }
-    default: return value.reg;
+        case Value::Constant:
+            return constant_vector(value.constant);
+        case Value::Dot:
+            return round_dot(value).reg;
+        case Value::Splat: {
+            Op op;
+            op.opcode = Opcode::add_vs;  // -0 + x = x for every x, rounded
+            op.src = {constant_vector(-0.0f), value.reg};
+            return emit(op, RegisterClass::Vector, "splat");
+        }
+        default:
+            return value.reg;
     }
 }
 
@@ -182,8 +194,10 @@ Value Matcher::round_dot(const Value &dot) {
 
 LinearForm Matcher::pad_row(const Expr &index, int lanes, const std::string &what) {
     const Ramp *ramp = index.as<Ramp>();
-    if (lanes != vector_lanes || ramp == nullptr) fail("'" + what + "' in the pads is accessed other than 32 lanes at a time", index);
-    if (!is_const_one(ramp->stride)) fail("lanes of '" + what + "' are not next to each other in the pads (a transpose is needed)", index);
+    if (lanes != vector_lanes || ramp == nullptr)
+        fail("'" + what + "' in the pads is accessed other than 32 lanes at a time", index);
+    if (!is_const_one(ramp->stride))
+        fail("lanes of '" + what + "' are not next to each other in the pads (a transpose is needed)", index);
     LinearForm row = scope_.linear(ramp->base);
     if (!row.divide(vector_lanes)) fail("an access to '" + what + "' does not start at a row of the pads", index);
     return row;
@@ -196,13 +210,15 @@ Value Matcher::read_register(const Load *load, const RegisterArray &array) {
         fail("a register array is read other than one value or 32 neighbouring lanes at a time", Expr(load));
     const LinearForm index = scope_.linear(width == 1 ? load->index : ramp->base);
     if (!index.is_constant()) fail("a register array is indexed by a loop that was not unrolled", Expr(load));
-    if (array.width != 0 && width > array.width) fail("'" + array.name + "' in Register holds single values but is read as a vector", Expr(load));
+    if (array.width != 0 && width > array.width)
+        fail("'" + array.name + "' in Register holds single values but is read as a vector", Expr(load));
     const int64_t lane = array.width == 0 ? 0 : floor_mod(index.constant, array.width);
     if (width != 1 && lane != 0) fail("lanes of two registers are read at once", Expr(load));
     const auto found = array.elements.find(index.constant - lane);
     if (found == array.elements.end()) fail("'" + array.name + "' is read before it is written", Expr(load));
     const Value &value = found->second;
-    if (width == array.width || value.kind == Value::Constant || value.kind == Value::Splat || value.kind == Value::Sum) return value;
+    if (width == array.width || value.kind == Value::Constant || value.kind == Value::Splat || value.kind == Value::Sum)
+        return value;
     return lane_of(as_vector(value), lane);
 }
 
@@ -219,7 +235,9 @@ Value Matcher::evaluate_load(const Load *load) {
         const int64_t lane = floor_mod(row.constant, vector_lanes);
         row.constant -= lane;
         if (!row.divide(vector_lanes))
-            fail("a single value of '" + load->name + "' is read from the pads in a lane that changes from iteration to iteration", Expr(load));
+            fail("a single value of '" + load->name +
+                     "' is read from the pads in a lane that changes from iteration to iteration",
+                 Expr(load));
         op.access = PadAccess{allocation->second, row, {}};
         return lane_of(emit(op, RegisterClass::Vector, kernel_.allocations[allocation->second].name), lane);
     }
@@ -238,16 +256,18 @@ Value Matcher::evaluate_product(const VectorReduce *reduce) {
     };
     // Without a factor the row is all ones.
     const bool ones = product == nullptr && weight_load(reduce->value) != nullptr;
-    if (reduce->op != VectorReduce::Add || (product == nullptr && !ones) || reduce->value.type() != Float(32, vector_lanes * vector_lanes) ||
-        reduce->type.lanes() != vector_lanes)
+    if (reduce->op != VectorReduce::Add || (product == nullptr && !ones) ||
+        reduce->value.type() != Float(32, vector_lanes * vector_lanes) || reduce->type.lanes() != vector_lanes)
         fail("only a reduction of 32 x 32 products in float32 runs on the array", Expr(reduce));
     Expr row = ones ? Expr() : product->a, weights = ones ? reduce->value : product->b;
     if (weight_load(weights) == nullptr) std::swap(row, weights);
     const Load *load = weight_load(weights);
     if (load == nullptr) fail("neither factor of the product is a weight tile (a Register Func of 32 x 32)", Expr(reduce));
     const auto *ramp = load->index.as<Ramp>();
-    if (ramp == nullptr || !is_const_zero(ramp->base) || !is_const_one(ramp->stride)) fail("the weight tile is not read in order", Expr(reduce));
-    if (loaded_weights_ != load->name) fail("the weight buffer holds another tile here, or one that depends on the iteration", Expr(reduce));
+    if (ramp == nullptr || !is_const_zero(ramp->base) || !is_const_one(ramp->stride))
+        fail("the weight tile is not read in order", Expr(reduce));
+    if (loaded_weights_ != load->name)
+        fail("the weight buffer holds another tile here, or one that depends on the iteration", Expr(reduce));
     if (ones) {
         Value dot{Value::Dot, 0, constant_vector(1)};
         dot.fill = fill_;
@@ -255,9 +275,11 @@ Value Matcher::evaluate_product(const VectorReduce *reduce) {
     }
     row = strip_widening(row);
     Expr lanes;
-    if (const auto *shuffle = row.as<Shuffle>(); shuffle != nullptr && shuffle->vectors.size() == 1 && is_broadcast_row(shuffle->indices))
+    if (const auto *shuffle = row.as<Shuffle>();
+        shuffle != nullptr && shuffle->vectors.size() == 1 && is_broadcast_row(shuffle->indices))
         lanes = shuffle->vectors[0];
-    else if (const auto *broadcast = row.as<Broadcast>(); broadcast != nullptr && broadcast->value.type().lanes() == vector_lanes)
+    else if (const auto *broadcast = row.as<Broadcast>();
+             broadcast != nullptr && broadcast->value.type().lanes() == vector_lanes)
         lanes = broadcast->value;
     else
         fail("the row of a matrix product is not one vector repeated", Expr(reduce));
@@ -270,7 +292,8 @@ Value Matcher::evaluate_product(const VectorReduce *reduce) {
 
 Value Matcher::binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes) {
     if (commutes && (a.kind == Value::Constant || a.kind == Value::Splat)) std::swap(a, b);
-    if (vv == Opcode::add_vv && b.kind == Value::Constant && b.constant == 0 && std::signbit(b.constant)) return a;  // x + -0 = x
+    if (vv == Opcode::add_vv && b.kind == Value::Constant && b.constant == 0 && std::signbit(b.constant))
+        return a;  // x + -0 = x
     Op op;
     // Partial sums enter the array where the machine has the input.
     if (vv == Opcode::add_vv && kernel_.machine->sa.psum_in && kernel_.machine->timed() && optimize_ && a.kind != b.kind &&
@@ -294,8 +317,8 @@ Value Matcher::binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes) {
 // Division by a power of two is the multiplication by another; all else would round differently.
 Value Matcher::divide(const Expr &e, const Value &a, const Value &b) {
     int exponent = 0;
-    const bool exact = b.kind == Value::Constant && std::isfinite(b.constant) && std::abs(std::frexp(b.constant, &exponent)) == 0.5f &&
-                       std::isnormal(1 / b.constant);
+    const bool exact = b.kind == Value::Constant && std::isfinite(b.constant) &&
+                       std::abs(std::frexp(b.constant, &exponent)) == 0.5f && std::isnormal(1 / b.constant);
     if (!exact) fail("the machine divides exactly by powers of two alone; multiply by atalla_rcp of the divisor", e);
     return binary(Opcode::mul_vv, Opcode::mul_vs, a, Value::of_constant(1 / b.constant), true);
 }
@@ -313,15 +336,20 @@ Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
         if (is_sum(a) || is_sum(b)) fail("float32 sums exist only inside one 32-deep dot product or one row", e);
         const bool single = e.type().is_scalar() && is_one_of<Add, Sub, Mul>(e);
         if (single && (!rounded_next || !is_bfloat(a) || !is_bfloat(b))) return scalar_arithmetic(e, a, b);
-        if (!rounded_next && !is_one_of<Min, Max>(e)) fail("the machine rounds every result to bfloat16; so must the algorithm", e);
+        if (!rounded_next && !is_one_of<Min, Max>(e))
+            fail("the machine rounds every result to bfloat16; so must the algorithm", e);
     }
-    if (!is_bfloat(a) || !is_bfloat(b)) fail("an operand is a float32 value, but lanes hold bfloat16; round it in the algorithm", e);
+    if (!is_bfloat(a) || !is_bfloat(b))
+        fail("an operand is a float32 value, but lanes hold bfloat16; round it in the algorithm", e);
     if (e.as<Add>() != nullptr) return binary(Opcode::add_vv, Opcode::add_vs, a, b, true);
     if (e.as<Sub>() != nullptr) return binary(Opcode::sub_vv, Opcode::sub_vs, a, b, false);
     if (e.as<Mul>() != nullptr) return binary(Opcode::mul_vv, Opcode::mul_vs, a, b, true);
     if (e.as<Div>() != nullptr) return divide(e, a, b);
-    // As Halide has them on every host: the second operand unless the first is beyond it. That is x of x and the end of all numbers.
-    const auto is_end = [&](const Value &v) { return v.kind == Value::Constant && std::isinf(v.constant) && (v.constant > 0) == (e.as<Min>() != nullptr); };
+    // As Halide has them on every host: the second operand unless the first is beyond it. That is x of x and the end of all
+    // numbers.
+    const auto is_end = [&](const Value &v) {
+        return v.kind == Value::Constant && std::isinf(v.constant) && (v.constant > 0) == (e.as<Min>() != nullptr);
+    };
     if (is_end(a)) return b;
     if (is_end(b) && a.number) return a;
     if (e.as<Max>() != nullptr) return choose(compare(Opcode::mgt_mvv, Opcode::mgt_mvs, Opcode::mlt_mvs, a, b), a, b);
@@ -331,7 +359,9 @@ Value Matcher::arithmetic(const Expr &e, bool rounded_next) {
 // Compares do not round a scalar operand.
 Value Matcher::compare(Opcode vv, Opcode vs, Opcode swapped_vs, const Value &a, const Value &b) {
     const auto is_scalar = [](const Value &v) { return v.kind == Value::Constant || v.is_in_scalar(); };
-    const auto scalar = [&](const Value &v) { return v.kind == Value::Splat ? v.reg : kernel_.constant(std::bit_cast<int32_t>(v.constant)); };
+    const auto scalar = [&](const Value &v) {
+        return v.kind == Value::Splat ? v.reg : kernel_.constant(std::bit_cast<int32_t>(v.constant));
+    };
     Op op;
     if (is_scalar(b)) {
         op.opcode = vs;
@@ -351,7 +381,8 @@ Value Matcher::comparison(const Expr &e) {
     if (const auto *op = e.as<Or>()) return combine_masks(Opcode::or_s, evaluate(op->a), evaluate(op->b));
     if (const auto *op = e.as<Not>()) {
         const Expr inner = without_strict(op->a);
-        if (const auto *eq = inner.as<EQ>(); eq != nullptr && eq->a.type().is_float()) return comparison(NE::make(eq->a, eq->b));
+        if (const auto *eq = inner.as<EQ>(); eq != nullptr && eq->a.type().is_float())
+            return comparison(NE::make(eq->a, eq->b));
         return invert_mask(evaluate(op->a));
     }
     // All the others in terms of these.
@@ -398,7 +429,9 @@ std::optional<bool> Matcher::known_here(const Expr &condition) {
     if (const auto *broadcast = condition.as<Broadcast>()) return known_here(broadcast->value);
     const auto *less = condition.as<LT>();
     const auto *equal = condition.as<EQ>();
-    if (!condition.type().is_scalar() || (less == nullptr && equal == nullptr) || !(less != nullptr ? less->a : equal->a).type().is_int()) return std::nullopt;
+    if (!condition.type().is_scalar() || (less == nullptr && equal == nullptr) ||
+        !(less != nullptr ? less->a : equal->a).type().is_int())
+        return std::nullopt;
     const LinearForm value = scope_.linear(Select::make(condition, IntImm::make(Int(32), 1), IntImm::make(Int(32), 0)));
     if (!value.is_constant()) return std::nullopt;
     return value.constant != 0;

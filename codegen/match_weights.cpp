@@ -31,18 +31,20 @@ void Matcher::check_filling(const For *outermost) {
         if (const auto *loop = s.as<For>()) {
             const LoopShape shape = loop_shape(loop);
             const LinearForm first = scope_.linear(shape.first), extent = scope_.linear(shape.extent);
-            if (!first.is_constant() || !extent.is_constant()) fail("the bounds of loop '" + loop->name + "' are not constants", Stmt(loop));
+            if (!first.is_constant() || !extent.is_constant())
+                fail("the bounds of loop '" + loop->name + "' are not constants", Stmt(loop));
             for (int64_t i = extent.constant; i-- > 0;) {
                 scope_.bind(loop->name, {first.constant + i, {}});
                 walk(loop->body);
             }
             scope_.unbind(loop->name);
-        } else if (const auto *let = s.as<LetStmt>(); let != nullptr && let->value.type().is_scalar() && let->value.type().is_int()) {
+        } else if (const auto *let = s.as<LetStmt>();
+                   let != nullptr && let->value.type().is_scalar() && let->value.type().is_int()) {
             scope_.bind(let->name, scope_.linear(let->value));
             walk(let->body);
             scope_.unbind(let->name);
         } else if (let != nullptr) {
-            walk(let->body);   // part of a value
+            walk(let->body);  // part of a value
         } else if (const auto *block = s.as<Block>()) {
             walk(block->first);
             walk(block->rest);
@@ -50,9 +52,11 @@ void Matcher::check_filling(const For *outermost) {
             const auto *ramp = store->index.as<Ramp>();
             const LinearForm index = ramp != nullptr ? scope_.linear(ramp->base) : LinearForm{};
             if (name.empty()) next = floor_div(index.constant, lanes) + 1;
-            const bool in_order = ramp != nullptr && ramp->lanes == lanes && is_const_one(ramp->stride) && index.is_constant() &&
-                                  index.constant == --next * lanes && (name.empty() || name == store->name);
-            if (!in_order || next >= lanes) fail("the loop does not fill the vectors of one weight tile in order", Stmt(outermost));
+            const bool in_order = ramp != nullptr && ramp->lanes == lanes && is_const_one(ramp->stride) &&
+                                  index.is_constant() && index.constant == --next * lanes &&
+                                  (name.empty() || name == store->name);
+            if (!in_order || next >= lanes)
+                fail("the loop does not fill the vectors of one weight tile in order", Stmt(outermost));
             name = store->name;
         } else {
             fail("a loop that fills a weight tile does something else too", s);

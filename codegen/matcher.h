@@ -18,25 +18,25 @@ namespace atalla::codegen {
 // What an expression of 32 lanes or of one evaluates to; a single value is one that all lanes hold.
 struct Value {
     enum Kind {
-        Constant,   // the same float in every lane
-        Vector,     // a vector register: always bfloat16 values, whatever the type in the IR
-        Splat,      // a scalar register (float32 pattern) in every lane
-        Dot,        // float32: a row (reg) times the weight buffer
-        Sum,        // float32, not yet rounded in the IR: the sum of a row's lanes; the vector register holds it rounded
-        Mask        // a condition: a mask register, or else bits
+        Constant,  // the same float in every lane
+        Vector,    // a vector register: always bfloat16 values, whatever the type in the IR
+        Splat,     // a scalar register (float32 pattern) in every lane
+        Dot,       // float32: a row (reg) times the weight buffer
+        Sum,       // float32, not yet rounded in the IR: the sum of a row's lanes; the vector register holds it rounded
+        Mask       // a condition: a mask register, or else bits
     };
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
-    Reg bits = {};   // Mask: a scalar register with a bit a lane
+    Reg bits = {};  // Mask: a scalar register with a bit a lane
     // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it, unless the
     // register of a Splat is `exact`, which is what it holds.
     bool rounded = false;
     bool exact = false;
-    int fill = 0;   // Dot: the filling of the weight buffer it means
-    bool number = false;   // Vector: no lane is NaN
+    int fill = 0;         // Dot: the filling of the weight buffer it means
+    bool number = false;  // Vector: no lane is NaN
 
-    bool is_in_scalar() const { return kind == Splat && (!rounded || exact); }   // the register holds the very value
+    bool is_in_scalar() const { return kind == Splat && (!rounded || exact); }  // the register holds the very value
     bool names_vector() const { return kind == Vector || kind == Dot || kind == Sum; }
 
     static Value of_constant(float value) { return {Constant, value, {}}; }
@@ -53,7 +53,7 @@ struct Value {
 
 // Thrown when the constant around a copied tile cannot be written once for all.
 struct FillInPlace {
-    std::string name;   // of the allocation
+    std::string name;  // of the allocation
 };
 // Allocations where rows are filled before a copy if another one has brought more lanes of them: the most lanes of each row.
 using FillsInPlace = std::map<std::string, std::vector<int8_t>>;
@@ -73,10 +73,10 @@ private:
         std::string name;
         Halide::Type type;
         bool weights = false;
-        int width = 0;                       // lanes of each variable, 0 before the first store
-        std::map<int64_t, Value> elements;   // first element of the variable -> current value
+        int width = 0;                      // lanes of each variable, 0 before the first store
+        std::map<int64_t, Value> elements;  // first element of the variable -> current value
     };
-    using Homes = std::map<std::pair<std::string, int64_t>, Reg>;   // array and element -> the register it lives in
+    using Homes = std::map<std::pair<std::string, int64_t>, Reg>;  // array and element -> the register it lives in
 
     // statements (match.cpp)
     void visit(const Halide::Internal::Stmt &s);
@@ -97,7 +97,7 @@ private:
     Loop begin_loop(const Halide::Internal::For *loop, int64_t extent);
     void run_loop(const Halide::Internal::For *loop, Loop result, const LinearForm &variable, Body *destination);
     struct Range {
-        int64_t first = 0, count = 0;   // values of a loop's variable
+        int64_t first = 0, count = 0;  // values of a loop's variable
     };
     bool has_constant_bounds(const Halide::Internal::For *loop, const Range &range, bool conditions_may_vary);
     std::vector<Range> alike(const Halide::Internal::For *loop, const Range &all);
@@ -179,25 +179,25 @@ private:
     Kernel &kernel_;
     bool optimize_;
     IndexScope scope_;
-    std::set<std::string> weight_names_;        // allocations that are read as a 32 x 32 weight tile
+    std::set<std::string> weight_names_;  // allocations that are read as a 32 x 32 weight tile
     std::map<std::string, RegisterArray> arrays_;
-    std::map<std::string, Value> named_;        // lets
+    std::map<std::string, Value> named_;  // lets
     std::map<std::string, int> allocations_, tensors_;
-    std::map<std::string, Reg> numbered_;       // value numbering inside a straight line
-    std::map<std::pair<int, LinearForm>, Reg> loaded_;   // the same for rows of allocations
+    std::map<std::string, Reg> numbered_;               // value numbering inside a straight line
+    std::map<std::pair<int, LinearForm>, Reg> loaded_;  // the same for rows of allocations
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
-    std::set<std::string> filled_names_;        // allocations that a constant is stored to
+    std::set<std::string> filled_names_;  // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;
-    std::set<std::pair<int, int64_t>> filled_rows_;     // allocation and row, filled at the start of the kernel
-    std::map<int, std::vector<int8_t>> brought_;        // lanes of each row that copies bring, not_copied before the first
-    std::set<int> computed_;                            // allocations written by computation
-    int first_of_ = -1;                         // copies here run in the first iteration of this loop only
-    std::string loaded_weights_;                // which tile the weight buffer holds, empty: not known
-    int fill_ = 0;                              // counts fillings of the weight buffer
+    std::set<std::pair<int, int64_t>> filled_rows_;  // allocation and row, filled at the start of the kernel
+    std::map<int, std::vector<int8_t>> brought_;     // lanes of each row that copies bring, not_copied before the first
+    std::set<int> computed_;                         // allocations written by computation
+    int first_of_ = -1;                              // copies here run in the first iteration of this loop only
+    std::string loaded_weights_;                     // which tile the weight buffer holds, empty: not known
+    int fill_ = 0;                                   // counts fillings of the weight buffer
     bool filling_ = false;
     Body *body_ = nullptr;
-    Body entry_;                                // runs once, before everything
-    int loop_ = -1;                             // innermost enclosing loop of the kernel
+    Body entry_;     // runs once, before everything
+    int loop_ = -1;  // innermost enclosing loop of the kernel
     int32_t source_ = -1;
 };
 

@@ -9,8 +9,8 @@ namespace atalla::codegen {
 
 namespace {
 
-// Longer iterations take too long to schedule, and their code with that around them leaves the instruction cache. Rows at one distance are placed
-// as one.
+// Longer iterations take too long to schedule, and their code with that around them leaves the instruction cache. Rows at one
+// distance are placed as one.
 constexpr int64_t most_values = 320, most_values_of_rows = 480;
 // Iterations under way at a time where they do not follow each other evenly.
 constexpr int most_stages_uneven = 3;
@@ -35,7 +35,10 @@ std::vector<bool> find_deferrable(const std::vector<Op> &ops) {
 }  // namespace
 
 ModuloScheduler::ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, OverlapIterations overlap)
-    : kernel_(kernel), machine_(*kernel.machine), shared_masks_(shared_masks), masks_may_overlap_(overlap != OverlapIterations::WithoutMasks),
+    : kernel_(kernel),
+      machine_(*kernel.machine),
+      shared_masks_(shared_masks),
+      masks_may_overlap_(overlap != OverlapIterations::WithoutMasks),
       most_values_(overlap == OverlapIterations::Long ? most_values : machine_.regs.vector / 2) {}
 
 std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
@@ -57,8 +60,8 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
 
     const std::vector<int> stages = stages_allowed(graph, loop);
     const int allowed = stages.empty() ? 1 : std::min(most_stages_uneven, *std::max_element(stages.begin(), stages.end()));
-    // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included: of a loop of a few iterations
-    // fewer stages may take less than the shortest interval.
+    // Worth its code where the whole loop gets shorter, the iterations that fill and drain it included: of a loop of a few
+    // iterations fewer stages may take less than the shortest interval.
     constexpr int64_t few_iterations = 16;
     const int64_t iterations = (loop.sure() + loop.extent) / 2;
     int64_t least_cycles = (result ? result->interval : 2 * most) * iterations;
@@ -88,9 +91,11 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     return result;
 }
 
-int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping) {
+int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most,
+                                    bool overlapping) {
     order_operations(graph, overlapping);
-    // A visit of the array that a lane unit paces takes fewer packets than cycles if it can: the nest should fit the instruction cache.
+    // A visit of the array that a lane unit paces takes fewer packets than cycles if it can: the nest should fit the
+    // instruction cache.
     const std::vector<bool> spreads = starts_transfers(graph) ? std::vector<bool>{true, false} : std::vector<bool>{false};
     const bool visit = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.opcode == Opcode::lw_vi; });
     if (visit && full_unit(graph, least) != Unit::None)
@@ -101,9 +106,10 @@ int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int>
     evicting_ = false;
     int found = 0;
     for (int interval = least; interval <= most && found == 0; interval += 1 + (interval - least) / 8)
-        if (std::ranges::any_of(spreads, [&](bool spread) { return fits(graph, window, interval, packed_, spread); })) found = interval;
+        if (std::ranges::any_of(spreads, [&](bool spread) { return fits(graph, window, interval, packed_, spread); }))
+            found = interval;
     if (found == least || !can_evict(graph)) return found;
-    constexpr int least_gain = 50;   // one of so many cycles: placed once, operations wait a little less for each other
+    constexpr int least_gain = 50;  // one of so many cycles: placed once, operations wait a little less for each other
     const int shorter = interval_with_evictions(graph, window, least, found > 0 ? found - found / least_gain : most + 1);
     evicting_ = shorter > 0;
     return evicting_ ? shorter : found;
@@ -117,7 +123,8 @@ ModuloSchedule ModuloScheduler::deferring_schedule(ScheduleGraph &graph, int int
         schedule.deferred.push_back({graph.ops[i], graph.cycle[i]});
         graph.cycle[i] -= interval;
     }
-    std::stable_sort(schedule.deferred.begin(), schedule.deferred.end(), [](const auto &a, const auto &b) { return a.cycle < b.cycle; });
+    std::stable_sort(schedule.deferred.begin(), schedule.deferred.end(),
+                     [](const auto &a, const auto &b) { return a.cycle < b.cycle; });
     if (full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
     return schedule;
 }
@@ -152,15 +159,18 @@ int ModuloScheduler::turn_of(const ScheduleGraph &graph, int interval) const {
     return turn;
 }
 
-std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found, const std::vector<int> &window, int interval) {
+std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found,
+                                                               const std::vector<int> &window, int interval) {
     ScheduleGraph turned = found;
     turn_ = turn_of(turned, interval);
     // Once more with branches out of line where they should be then.
-    const bool again = turn_ > 0 && (fits(turned, window, interval, packed_, spread_transfers_) || (spread_transfers_ && fits(turned, window, interval, packed_, false)));
+    const bool again = turn_ > 0 && (fits(turned, window, interval, packed_, spread_transfers_) ||
+                                     (spread_transfers_ && fits(turned, window, interval, packed_, false)));
     const int turn = turn_;
     turn_ = 0;
     if (!again || turn_of(turned, interval) < turn) return std::nullopt;
-    for (size_t i = 0; i < turned.ops.size(); i++) turned.cycle[i] = turned.ops[i].side ? (turned.cycle[i] + turn) % interval : turned.cycle[i] + turn;
+    for (size_t i = 0; i < turned.ops.size(); i++)
+        turned.cycle[i] = turned.ops[i].side ? (turned.cycle[i] + turn) % interval : turned.cycle[i] + turn;
     ModuloSchedule schedule = overlapping_schedule(turned, interval);
     schedule.later = true;
     graph = std::move(turned);
@@ -211,7 +221,8 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
         for (size_t i = 0; i < graph.ops.size(); i++) {
             if (graph.ops[i].side) continue;
             Op op = graph.ops[i];
-            if (op.access) op.access->row.constant += iteration * rows_per_iteration(*op.access);   // for dependences between them
+            if (op.access)
+                op.access->row.constant += iteration * rows_per_iteration(*op.access);  // for dependences between them
             (iteration + stage[i] < under_way ? schedule.prologue : schedule.epilogue).push_back(std::move(op));
         }
     for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
@@ -226,10 +237,12 @@ bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window,
     spread_transfers_ = spread;
     // Beside weights that they make lanes have little time to spare.
     if (made_weights_.empty()) return fits(graph, window, interval, packed, Phases{});
-    return std::ranges::any_of(phases_to_try(graph, interval), [&](const Phases &phases) { return fits(graph, window, interval, packed, phases); });
+    return std::ranges::any_of(phases_to_try(graph, interval),
+                               [&](const Phases &phases) { return fits(graph, window, interval, packed, phases); });
 }
 
-bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, const Phases &phases) {
+bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed,
+                           const Phases &phases) {
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, packed);
     for (const auto &[unit, phase] : phases) table.keep_to_phase(unit, phase);
@@ -242,7 +255,8 @@ bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window,
     return registers_suffice(graph, interval);
 }
 
-bool ModuloScheduler::place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval) const {
+bool ModuloScheduler::place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
+                                      const std::vector<int> &window, int interval) const {
     // Later starts of a long chain, which fills most of the interval anyway, are all much the same.
     constexpr size_t steps_of_one = 24;
     const int step = 1 + static_cast<int>(chain.size() / steps_of_one);
@@ -254,8 +268,9 @@ bool ModuloScheduler::place_somewhere(ScheduleGraph &graph, ResourceTable &table
     }
 }
 
-bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
-    constexpr int most_rounds = 4;   // enough for most; what they do not find is tried
+bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window,
+                                int interval, int start) const {
+    constexpr int most_rounds = 4;  // enough for most; what they do not find is tried
     std::vector<int> earliest(graph.ops.size());
     for (int i : chain) earliest[i] = start + waits_for_end(graph, i);
     bool changed = true;
@@ -272,7 +287,8 @@ bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<in
             }
             for (int e : graph.out[i]) {
                 const Edge &edge = graph.edges[e];
-                if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
+                if (edge.to != i && graph.cycle[edge.to] >= 0)
+                    last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
             }
             if (first > last) return false;
             changed = changed || first > earliest[i];
@@ -299,12 +315,14 @@ std::pair<int, int> ModuloScheduler::room(const ScheduleGraph &graph, int i, int
     int first = start + waits_for_end(graph, i), last = window * interval - 1;
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
-        if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
+        if (edge.from != i && graph.cycle[edge.from] >= 0)
+            first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
         if (edge.from == i && edge.latency > edge.distance * interval) last = -1;
     }
     for (int e : graph.out[i]) {
         const Edge &edge = graph.edges[e];
-        if (edge.to != i && graph.cycle[edge.to] >= 0) last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
+        if (edge.to != i && graph.cycle[edge.to] >= 0)
+            last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
     }
     if (graph.ops[i].opcode == Opcode::lw_vi) first = std::max(first, back_to_back(graph, i));
     // What turns later may not start transfers.
@@ -316,7 +334,8 @@ int ModuloScheduler::waits_for_end(const ScheduleGraph &graph, int i) const {
     return overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld ? longest_ - graph.height[i] : 0;
 }
 
-ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const {
+ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
+                                               const std::vector<int> &window, int interval, int start) const {
     Placed placed{true, interval};
     for (size_t c = 0; c < chain.size(); c++) {
         if (place(graph, table, chain[c], window[chain[c]], interval, start)) {
@@ -424,7 +443,8 @@ int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const 
     if (edge.hard) return edge.latency + margin;
     const Opcode from = graph.ops[edge.from].opcode;
     // A row of a transfer may come in between.
-    if (displacing_ && from == Opcode::vreg_ld && edge.latency > 1) return edge.latency + static_cast<int>(machine_.pad.read_ii);
+    if (displacing_ && from == Opcode::vreg_ld && edge.latency > 1)
+        return edge.latency + static_cast<int>(machine_.pad.read_ii);
     if (overlapping_ || edge.latency <= 1) return edge.latency;
     return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
 }
@@ -447,22 +467,28 @@ int most_stages(const std::vector<const Op *> &ops) {
     for (const Op *op : ops) {
         if (!op->access) continue;
         const std::pair row{op->access->allocation, op->access->row};
-        if (op->opcode == Opcode::vreg_st) stored.insert(row);
-        else through_pads = through_pads || stored.count(row) > 0;
+        if (op->opcode == Opcode::vreg_st)
+            stored.insert(row);
+        else
+            through_pads = through_pads || stored.count(row) > 0;
     }
     return through_pads ? most_through_pads : most;
 }
 
 int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations) {
     constexpr int64_t enough = 4;
-    const auto has = [&](Opcode opcode) { return std::any_of(ops.begin(), ops.end(), [&](const Op *op) { return op->opcode == opcode; }); };
+    const auto has = [&](Opcode opcode) {
+        return std::any_of(ops.begin(), ops.end(), [&](const Op *op) { return op->opcode == opcode; });
+    };
     return has(Opcode::gemm_vv) && !has(Opcode::lw_vi) && iterations >= enough ? most_stages(ops) : 2;
 }
 
 int most_stages(const Loop &loop) { return most_stages(operations_of(loop)); }
 int most_stages_with_sides(const Loop &loop) { return most_stages_with_sides(operations_of(loop), loop.extent); }
 
-std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, const RunsLater &runs_later) {
+std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
+                                              const std::set<Reg> &shared_masks, OverlapIterations overlap,
+                                              const RunsLater &runs_later) {
     return ModuloScheduler(kernel, shared_masks, overlap).run(graph, loop, runs_later);
 }
 

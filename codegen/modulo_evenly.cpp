@@ -11,12 +11,14 @@ namespace {
 constexpr int most_starts = 4;
 
 int operations_of(const ScheduleGraph &graph, Unit unit) {
-    return static_cast<int>(std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }));
+    return static_cast<int>(
+        std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }));
 }
 
 }  // namespace
 
-std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, RowLoads loads) {
+std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
+                                                          RowLoads loads) {
     index_ = loop.index;
     loads_last_ = loads == RowLoads::Own;
     claims_ = ResourceTable(kernel_, 0).claims(graph.ops);
@@ -31,7 +33,10 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
         std::vector<int> here = stages;
         for (int &stage : here) stage = std::min(stage, most_here);
         ScheduleGraph even = graph;
-        const int most = best_interval == 0 ? least + least / 2 : static_cast<int>(best_interval * (loop.extent + most_here - 2) / (loop.extent + most_here - 1)) - 1;
+        const int most =
+            best_interval == 0
+                ? least + least / 2
+                : static_cast<int>(best_interval * (loop.extent + most_here - 2) / (loop.extent + most_here - 1)) - 1;
         const int interval = evenly_spaced_interval(even, here, least, most);
         if (interval == 0) continue;
         best_interval = interval;
@@ -45,7 +50,8 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
 
 int ModuloScheduler::evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most) {
     const int rows = static_cast<int>(chains_.alike.size());
-    for (int distance = (least + rows - 1) / rows; distance * rows <= most; distance += 1 + (distance * rows - least) / (4 * rows))
+    for (int distance = (least + rows - 1) / rows; distance * rows <= most;
+         distance += 1 + (distance * rows - least) / (4 * rows))
         for (int start = 0; start < std::min(distance, most_starts); start++)
             if (fits_evenly(graph, window, distance, start)) return distance * rows;
     return 0;
@@ -65,14 +71,16 @@ bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &
     return false;
 }
 
-ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
+ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance,
+                                                  int start) {
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows;
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
-    if (rows == 1 && loads_last_) table.free_scalars();   // long sums are most of the way through a row
+    if (rows == 1 && loads_last_) table.free_scalars();  // long sums are most of the way through a row
     first_of_.clear();
     // A second unit without a cycle to spare has the packets behind those of the first.
-    if (const std::vector<Unit> full = full_units(graph, interval); loads_last_ && full.size() > 1) table.reserve_unit(full[1], 1);
+    if (const std::vector<Unit> full = full_units(graph, interval); loads_last_ && full.size() > 1)
+        table.reserve_unit(full[1], 1);
     std::map<int, size_t> position;
     for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
     // Of the operations behind one, in the next rows mostly, the one that leaves it the least time.
@@ -90,54 +98,70 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
         }
         return found;
     };
-    // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them. Loads that rows
-    // have of their own are more, so stores choose first; and of what connects the rows, all that nothing orders has its place by then, since
-    // pointers step between the last row of an iteration and the first one of the next.
+    // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them. Loads
+    // that rows have of their own are more, so stores choose first; and of what connects the rows, all that nothing orders has
+    // its place by then, since pointers step between the last row of an iteration and the first one of the next.
     const Opcode last = loads_last_ ? Opcode::vreg_ld : Opcode::vreg_st;
-    const auto part_of = [&](int i) { return info(graph.ops[i].opcode).unit != Unit::Vlsu ? 0 : graph.ops[i].opcode == last ? 2 : 1; };
+    const auto part_of = [&](int i) {
+        return info(graph.ops[i].opcode).unit != Unit::Vlsu ? 0 : graph.ops[i].opcode == last ? 2 : 1;
+    };
     for (int part = 0; part < 3; part++) {
         for (int i : chains_.in_turn[0])
-            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start)) return {false, in_the_way(i)};
+            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start))
+                return {false, in_the_way(i)};
         if (loads_last_ && part == 0 && !place_connecting(graph, table, window, interval, false)) return {};
     }
     return {place_connecting(graph, table, window, interval, true), {}};
 }
 
-bool ModuloScheduler::place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval, bool all) const {
+bool ModuloScheduler::place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval,
+                                       bool all) const {
     if (chains_.in_turn.size() == chains_.alike.size()) return true;
     const auto orders = [&](int e) { return graph.edges[e].from != graph.edges[e].to; };
     return std::all_of(chains_.in_turn.back().begin(), chains_.in_turn.back().end(), [&](int i) {
-        const bool free = std::none_of(graph.in[i].begin(), graph.in[i].end(), orders) && std::none_of(graph.out[i].begin(), graph.out[i].end(), orders);
+        const bool free = std::none_of(graph.in[i].begin(), graph.in[i].end(), orders) &&
+                          std::none_of(graph.out[i].begin(), graph.out[i].end(), orders);
         return graph.cycle[i] >= 0 || (!all && !free) || place(graph, table, i, window[i], interval, 0);
     });
 }
 
-bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start) {
-    constexpr int loads_early = 16;   // cycles that loads may be earlier than they must
+bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance,
+                                   int start) {
+    constexpr int loads_early = 16;  // cycles that loads may be earlier than they must
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
     const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
     std::vector<Claim> claims;
     for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
     const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
-    auto [first, last] = room(graph, i, window, interval, load ? graph.height[i] - longest_ : std::max({start + early, not_before_[position], behind_unplaced(graph, i, interval)}));
+    auto [first, last] = room(graph, i, window, interval,
+                              load ? graph.height[i] - longest_
+                                   : std::max({start + early, not_before_[position], behind_unplaced(graph, i, interval)}));
     last = std::min(last, window * interval - 1 - (rows - 1) * distance);
     // A unit with little to spare has its operations side by side.
     const int busy = claims[0].busy;
-    const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
+    const bool tight =
+        is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
     const auto phase = first_of_.find(claims[0].unit);
     const std::vector<int> beside = readers_beside(graph, i);
-    const auto alone = [&](int cycle) { return std::none_of(beside.begin(), beside.end(), [&](int other) { return (cycle - graph.cycle[other]) % distance == 0; }); };
+    const auto alone = [&](int cycle) {
+        return std::none_of(beside.begin(), beside.end(),
+                            [&](int other) { return (cycle - graph.cycle[other]) % distance == 0; });
+    };
     const auto fits = [&](int cycle) {
         if (busy > distance) return false;
         if (tight && phase != first_of_.end())
-            if (const int behind = (cycle - phase->second % distance + distance) % distance; behind % busy != 0 || behind + busy > distance) return false;
+            if (const int behind = (cycle - phase->second % distance + distance) % distance;
+                behind % busy != 0 || behind + busy > distance)
+                return false;
         for (int row = 0; row < rows; row++)
             if (!table.fits(claims[row], cycle + row * distance)) return false;
         return true;
     };
     const int step = load ? -1 : 1;
-    if (load) first = std::max(first, last - 2 * distance);
-    else last = std::min(last, first + distance - 1);
+    if (load)
+        first = std::max(first, last - 2 * distance);
+    else
+        last = std::min(last, first + distance - 1);
     for (const bool without_conflict : {true, false})
         for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
             if ((without_conflict && !alone(cycle)) || !fits(cycle)) continue;
@@ -161,7 +185,8 @@ int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int inte
         int before = behind_unplaced(graph, edge.from, interval);
         for (int f : graph.in[edge.from]) {
             const Edge &to = graph.edges[f];
-            if (to.from != edge.from && graph.cycle[to.from] >= 0) before = std::max(before, graph.cycle[to.from] + spaced(graph, to) - to.distance * interval);
+            if (to.from != edge.from && graph.cycle[to.from] >= 0)
+                before = std::max(before, graph.cycle[to.from] + spaced(graph, to) - to.distance * interval);
         }
         if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge) + busy_ports);
     }
@@ -174,13 +199,17 @@ std::vector<int> ModuloScheduler::readers_beside(const ScheduleGraph &graph, int
     const std::vector<Reg> mine = reads_of(graph.ops[i]);
     for (int other : chains_.alike[0]) {
         if (graph.cycle[other] < 0) continue;
-        if (std::any_of(mine.begin(), mine.end(), [&](Reg r) { return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector && reads(graph.ops[other], r); }))
+        if (std::any_of(mine.begin(), mine.end(), [&](Reg r) {
+                return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector && reads(graph.ops[other], r);
+            }))
             readers.push_back(other);
     }
     return readers;
 }
 
-std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, const std::set<Reg> &shared_masks, OverlapIterations overlap, RowLoads loads) {
+std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
+                                                     const std::set<Reg> &shared_masks, OverlapIterations overlap,
+                                                     RowLoads loads) {
     return ModuloScheduler(kernel, shared_masks, overlap).run_evenly(kernel, graph, loop, loads);
 }
 

@@ -1,6 +1,7 @@
-// Iterative modulo scheduling (Rau, 1994), for loops of lane operations whose units have little to spare: an operation without room gets a
-// cycle all the same, and those that it displaces there, or that a dependence puts elsewhere now, are placed once more. Placing each operation
-// once (modulo.cpp) needs an interval far above the resource bound where a few of the last operations must run within a few cycles.
+// Iterative modulo scheduling (Rau, 1994), for loops of lane operations whose units have little to spare: an operation without
+// room gets a cycle all the same, and those that it displaces there, or that a dependence puts elsewhere now, are placed once
+// more. Placing each operation once (modulo.cpp) needs an interval far above the resource bound where a few of the last
+// operations must run within a few cycles.
 #include <algorithm>
 #include <numeric>
 #include <queue>
@@ -22,10 +23,15 @@ int behind(int from, int to, int interval) { return static_cast<int>(floor_mod(t
 }  // namespace
 
 bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
-    // Rows through the array leave units room, but not beside the passes of other rows, whose slots rotate, nor where the lanes make its weights.
-    const bool of_passes = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.access && op.access->turn >= 0; });
-    const auto plain = [&](const Op &op) { return info(op.opcode).unit != Unit::Array || !made_weights_.empty() || (of_passes && op.opcode != Opcode::lw_vi); };
-    return machine_.timed() && overlapping_ && graph.ops.size() <= most_operations && std::all_of(graph.ops.begin(), graph.ops.end(), plain);
+    // Rows through the array leave units room, but not beside the passes of other rows, whose slots rotate, nor where the lanes
+    // make its weights.
+    const bool of_passes =
+        std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.access && op.access->turn >= 0; });
+    const auto plain = [&](const Op &op) {
+        return info(op.opcode).unit != Unit::Array || !made_weights_.empty() || (of_passes && op.opcode != Opcode::lw_vi);
+    };
+    return machine_.timed() && overlapping_ && graph.ops.size() <= most_operations &&
+           std::all_of(graph.ops.begin(), graph.ops.end(), plain);
 }
 
 int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below) {
@@ -34,7 +40,8 @@ int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::ve
     int crowded = 0;
     displacing_ = true;
     ScheduleGraph tried = graph;
-    for (int interval = least; interval < below && crowded < most_crowded; interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
+    for (int interval = least; interval < below && crowded < most_crowded;
+         interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
         bool placed = false;
         for (const Phases &phases : phases_to_try(graph, interval)) {
             if (!place_with_evictions(tried, window, interval, phases)) continue;
@@ -54,22 +61,26 @@ std::vector<ModuloScheduler::Phases> ModuloScheduler::phases_to_try(const Schedu
     std::vector<Phases> all = {{}};
     std::vector<Unit> units;
     for (const Unit unit : {Unit::Alu, Unit::Mul, Unit::Exp})
-        if (std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; })) units.push_back(unit);
+        if (std::any_of(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }))
+            units.push_back(unit);
     const auto ii = static_cast<size_t>(machine_.vec.ii);
     if (units.size() < 2 || units.size() > ii || interval % static_cast<int>(ii) != 0) return all;
-    const Unit reserved = full_unit(graph, interval);   // for which the first cycles are kept
+    const Unit reserved = full_unit(graph, interval);  // for which the first cycles are kept
     std::vector<int> order(ii);
     std::iota(order.begin(), order.end(), 0);
     do {
         Phases phases;
         for (size_t u = 0; u < units.size(); u++) phases.emplace_back(units[u], order[u]);
-        if (std::none_of(phases.begin(), phases.end(), [&](const auto &phase) { return phase.first == reserved && phase.second != 0; })) all.push_back(std::move(phases));
+        if (std::none_of(phases.begin(), phases.end(),
+                         [&](const auto &phase) { return phase.first == reserved && phase.second != 0; }))
+            all.push_back(std::move(phases));
     } while (std::next_permutation(order.begin(), order.end()));
     return all;
 }
 
-bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval, const Phases &phases) {
-    constexpr size_t placings = 6;   // of each operation on average
+bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval,
+                                           const Phases &phases) {
+    constexpr size_t placings = 6;  // of each operation on average
     const size_t n = graph.ops.size();
     const std::optional<std::vector<std::pair<int, int>>> limited = limits(graph, window, interval);
     if (!limited) return false;
@@ -81,14 +92,15 @@ bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vect
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return (*limited)[a].second < (*limited)[b].second; });
     for (size_t t = 0; t < n; t++) turn[order[t]] = static_cast<int>(t);
-    std::priority_queue<int, std::vector<int>, std::greater<>> waiting;   // turns
+    std::priority_queue<int, std::vector<int>, std::greater<>> waiting;  // turns
     for (size_t t = 0; t < n; t++) waiting.push(static_cast<int>(t));
     for (size_t left = placings * n; !waiting.empty(); left--) {
         if (left == 0) return false;
         const int i = order[waiting.top()];
         waiting.pop();
         const std::pair<int, int> between = room(graph, i, window[i], interval, 0), limit = (*limited)[i];
-        if (place_between(graph, table, i, std::max(between.first, limit.first), std::min(between.second, limit.second))) continue;
+        if (place_between(graph, table, i, std::max(between.first, limit.first), std::min(between.second, limit.second)))
+            continue;
         const std::optional<std::vector<int>> evicted = place_evicting(graph, table, i, limit, interval, forced[i], turn);
         if (!evicted) return false;
         for (int other : *evicted) waiting.push(turn[other]);
@@ -98,7 +110,8 @@ bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vect
     return keeps_dependences(graph, interval);
 }
 
-std::optional<std::vector<std::pair<int, int>>> ModuloScheduler::limits(const ScheduleGraph &graph, const std::vector<int> &window, int interval) const {
+std::optional<std::vector<std::pair<int, int>>> ModuloScheduler::limits(const ScheduleGraph &graph,
+                                                                        const std::vector<int> &window, int interval) const {
     std::vector<std::pair<int, int>> limits;
     for (const int stages : window) limits.emplace_back(0, stages * interval - 1);
     for (bool changed = true; changed;) {
@@ -115,11 +128,14 @@ std::optional<std::vector<std::pair<int, int>>> ModuloScheduler::limits(const Sc
     return limits;
 }
 
-std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &graph, ResourceTable &table, int i, std::pair<int, int> limits, int interval, int &forced, const std::vector<int> &turn) const {
+std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &graph, ResourceTable &table, int i,
+                                                                std::pair<int, int> limits, int interval, int &forced,
+                                                                const std::vector<int> &turn) const {
     int first = std::max(limits.first, waits_for_end(graph, i));
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
-        if (edge.from != i && graph.cycle[edge.from] >= 0) first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
+        if (edge.from != i && graph.cycle[edge.from] >= 0)
+            first = std::max(first, graph.cycle[edge.from] + spaced(graph, edge) - edge.distance * interval);
     }
     first = std::min(first, limits.second);
     // Not where it was put before, or two operations would displace each other for ever.
@@ -129,7 +145,8 @@ std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &g
     if (!is_marker(graph.ops[i])) {
         const int tries = last - least + 1;
         int t = 0;
-        for (; t < tries && !make_room(graph, table, i, cycle, interval, turn, evicted); t++) cycle = cycle == last ? least : cycle + 1;
+        for (; t < tries && !make_room(graph, table, i, cycle, interval, turn, evicted); t++)
+            cycle = cycle == last ? least : cycle + 1;
         if (t == tries) return std::nullopt;
         table.take(claims_[i], cycle);
     }
@@ -146,21 +163,25 @@ std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &g
     return evicted;
 }
 
-bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn, std::vector<int> &evicted) const {
+bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval,
+                                const std::vector<int> &turn, std::vector<int> &evicted) const {
     const Claim &mine = claims_[i];
     const int rows_apart = static_cast<int>(std::max(machine_.pad.read_ii, machine_.pad.write_ii));
-    std::vector<int> beside;   // what may be in the way
+    std::vector<int> beside;  // what may be in the way
     for (size_t other = 0; other < graph.ops.size(); other++) {
         if (graph.cycle[other] < 0 || is_marker(graph.ops[other])) continue;
         const Claim &its = claims_[other];
         const int after = behind(cycle, graph.cycle[other], interval), before = behind(graph.cycle[other], cycle, interval);
-        const bool unit = its.unit == mine.unit && (after < mine.busy || before < its.busy || (its.unit == Unit::Vlsu && std::min(after, before) < rows_apart));
-        const bool result = its.written_bank >= 0 && its.written_bank == mine.written_bank && behind(cycle + mine.latency, graph.cycle[other] + its.latency, interval) == 0;
+        const bool unit = its.unit == mine.unit && (after < mine.busy || before < its.busy ||
+                                                    (its.unit == Unit::Vlsu && std::min(after, before) < rows_apart));
+        const bool result = its.written_bank >= 0 && its.written_bank == mine.written_bank &&
+                            behind(cycle + mine.latency, graph.cycle[other] + its.latency, interval) == 0;
         if (after == 0 || unit || result) beside.push_back(static_cast<int>(other));
     }
     std::sort(beside.begin(), beside.end(), [&](int a, int b) { return turn[a] > turn[b]; });
     size_t released = 0;
-    for (; released < beside.size() && !table.fits(mine, cycle); released++) table.release(claims_[beside[released]], graph.cycle[beside[released]]);
+    for (; released < beside.size() && !table.fits(mine, cycle); released++)
+        table.release(claims_[beside[released]], graph.cycle[beside[released]]);
     const bool fits = table.fits(mine, cycle);
     // Those that were not in the way keep their cycles, from the first in turn on.
     if (fits) table.take(mine, cycle);
@@ -179,7 +200,8 @@ bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, int 
 
 bool ModuloScheduler::keeps_dependences(const ScheduleGraph &graph, int interval) const {
     return std::all_of(graph.edges.begin(), graph.edges.end(), [&](const Edge &edge) {
-        return graph.cycle[edge.to] + edge.distance * interval >= graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
+        return graph.cycle[edge.to] + edge.distance * interval >=
+               graph.cycle[edge.from] + (edge.from == edge.to ? edge.latency : spaced(graph, edge));
     });
 }
 

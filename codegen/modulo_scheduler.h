@@ -1,5 +1,6 @@
-// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp, starts of transfers in modulo_starts.cpp,
-// lifetimes of values in modulo_lifetimes.cpp, weights that the loop makes in modulo_weights.cpp.
+// The search of modulo.h: `run()` in modulo.cpp, `run_evenly()` in modulo_evenly.cpp, evictions in modulo_evict.cpp, starts of
+// transfers in modulo_starts.cpp, lifetimes of values in modulo_lifetimes.cpp, weights that the loop makes in
+// modulo_weights.cpp.
 #pragma once
 
 #include <map>
@@ -21,16 +22,19 @@ public:
     std::optional<ModuloSchedule> run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop, RowLoads loads);
 
 private:
-    // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be in.
+    // The shortest interval found, with the graph's cycles for it; 0 if none fits. `window`: stages that an operation may be
+    // in.
     int least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most, bool overlapping);
     ModuloSchedule deferring_schedule(ScheduleGraph &graph, int interval);
-    // A loop that defers sums leaves the adder without work while the array makes the first rows of the next turn of the nest. With
-    // the boundary between its iterations turned to where the sums of one begin, its last rows and all their sums run then.
+    // A loop that defers sums leaves the adder without work while the array makes the first rows of the next turn of the nest.
+    // With the boundary between its iterations turned to where the sums of one begin, its last rows and all their sums run
+    // then.
     bool can_turn(const ScheduleGraph &graph, const LoopInfo &loop) const;
     // By how many cycles the boundary moves: to just before the first sum, a little earlier where that leaves the branch room.
     int turn_of(const ScheduleGraph &graph, int interval) const;
     // `graph` gets the cycles of the turned loop, `found` has those of the other one.
-    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found, const std::vector<int> &window, int interval);
+    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found,
+                                                  const std::vector<int> &window, int interval);
     // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
     // all of them, rows must move in plain steps, and values of several iterations must not fill the registers.
     std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const;
@@ -39,8 +43,9 @@ private:
     ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval);
     // `spread`: with transfers at even distances.
     bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread);
-    // Cycles of their intervals that lane units keep to. Those of the first operations that come (none given) may be one for two units, whose
-    // operations then read and write the register banks together; distinct ones leave room for others beside them.
+    // Cycles of their intervals that lane units keep to. Those of the first operations that come (none given) may be one for
+    // two units, whose operations then read and write the register banks together; distinct ones leave room for others beside
+    // them.
     using Phases = std::vector<std::pair<Unit, int>>;
     std::vector<Phases> phases_to_try(const ScheduleGraph &graph, int interval) const;
     bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, const Phases &phases);
@@ -53,34 +58,39 @@ private:
     std::vector<int> spread_sides(const ScheduleGraph &graph, int interval) const;
     // Does every iteration start several?
     static bool starts_transfers(const ScheduleGraph &graph);
-    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: those of several pads start at even distances, and
-    // are over when the next iteration comes to their engines.
+    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: those of several pads start at
+    // even distances, and are over when the next iteration comes to their engines.
     void spread_transfers(const ScheduleGraph &graph, int interval);
-    // How long after the start of its chain an operation waits. What waits for nothing starts when the longest way to the end asks for
-    // it: until then its value would fill a register.
+    // How long after the start of its chain an operation waits. What waits for nothing starts when the longest way to the end
+    // asks for it: until then its value would fill a register.
     int waits_for_end(const ScheduleGraph &graph, int i) const;
     // Gives every operation of a chain a cycle, from the first start that leaves room for all of them on.
-    bool place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval) const;
-    // Do the dependences alone leave every operation of a chain that starts no earlier a cycle? Asked only of a chain that is not placed.
-    bool may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
+    bool place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
+                         const std::vector<int> &window, int interval) const;
+    // Do the dependences alone leave every operation of a chain that starts no earlier a cycle? Asked only of a chain that is
+    // not placed.
+    bool may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window, int interval,
+                   int start) const;
     // The first and the last cycle that an operation may have beside those that have theirs.
     std::pair<int, int> room(const ScheduleGraph &graph, int i, int window, int interval, int start) const;
     // Gives every operation of a chain a cycle, none before `start`, or leaves all of them without.
     struct Placed {
         bool all = false;
-        // Any start up to this one leads to the same: each operation took the first cycle with room for it, and one that found none in the
-        // whole interval, or up to a limit that others set, finds none later.
+        // Any start up to this one leads to the same: each operation took the first cycle with room for it, and one that found
+        // none in the whole interval, or up to a limit that others set, finds none later.
         int same_until = 0;
     };
-    Placed place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window, int interval, int start) const;
+    Placed place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window,
+                 int interval, int start) const;
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
     // In these cycles, the wanted one if that is free.
     bool place_between(ScheduleGraph &graph, ResourceTable &table, int i, int first, int last) const;
-    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are placed one
-    // after the other, each at its own pace.
+    // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are
+    // placed one after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping);
-    // Weights that lanes make in the iteration itself: loaded as soon as each is made they would be in the array for as long as lanes take for all of
-    // them, and for the distance between a row and the next weights. They have their places behind all that leads to them, one right after the other.
+    // Weights that lanes make in the iteration itself: loaded as soon as each is made they would be in the array for as long as
+    // lanes take for all of them, and for the distance between a row and the next weights. They have their places behind all
+    // that leads to them, one right after the other.
     static std::vector<int> find_made_weights(const ScheduleGraph &graph);
     void part_made_weights(const ScheduleGraph &graph);
     // The first cycle of one behind which the others need not wait for their vectors.
@@ -98,23 +108,32 @@ private:
     int spaced(const ScheduleGraph &graph, const Edge &edge) const;
     // From the last operation to the first, each that makes a value moves as late as its readers allow: values wait in
     // fewer registers.
-    void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
+    void shorten_lifetimes(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order,
+                           const std::vector<int> &window, int interval);
     // Moves an operation as late as its readers allow, and so many cycles less, where there is room.
     void move_late(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int margin);
 
-    // Iterative modulo scheduling, of loops without rows of the array: the shortest interval found below another, 0 if there is none.
+    // Iterative modulo scheduling, of loops without rows of the array: the shortest interval found below another, 0 if there is
+    // none.
     bool can_evict(const ScheduleGraph &graph) const;
     int interval_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int least, int below);
     bool place_with_evictions(ScheduleGraph &graph, const std::vector<int> &window, int interval, const Phases &phases);
     // Masks are few: each is made just before it is read.
-    void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order, const std::vector<int> &window, int interval);
-    // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose theirs, or nothing
-    // if no cycle can be its own. Those late in `turn` lose theirs first.
-    std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, int i, std::pair<int, int> limits, int interval, int &forced, const std::vector<int> &turn) const;
-    // The first and the last cycle that dependences leave each operation, whatever cycles the others have; nothing if one has none.
-    std::optional<std::vector<std::pair<int, int>>> limits(const ScheduleGraph &graph, const std::vector<int> &window, int interval) const;
-    // Takes their cycle from the operations that keep this one from its; false, and nothing changed, if it has no room without them either.
-    bool make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn, std::vector<int> &evicted) const;
+    void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order,
+                         const std::vector<int> &window, int interval);
+    // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose
+    // theirs, or nothing if no cycle can be its own. Those late in `turn` lose theirs first.
+    std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, int i,
+                                                   std::pair<int, int> limits, int interval, int &forced,
+                                                   const std::vector<int> &turn) const;
+    // The first and the last cycle that dependences leave each operation, whatever cycles the others have; nothing if one has
+    // none.
+    std::optional<std::vector<std::pair<int, int>>> limits(const ScheduleGraph &graph, const std::vector<int> &window,
+                                                           int interval) const;
+    // Takes their cycle from the operations that keep this one from its; false, and nothing changed, if it has no room without
+    // them either.
+    bool make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn,
+                   std::vector<int> &evicted) const;
     bool keeps_dependences(const ScheduleGraph &graph, int interval) const;
 
     // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
@@ -127,36 +146,39 @@ private:
     };
     Even place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
     // What connects rows: what nothing else orders, or all that has no place yet.
-    bool place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval, bool all) const;
+    bool place_connecting(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &window, int interval,
+                          bool all) const;
     // The operations at one position of all rows.
     bool place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance, int start);
-    // The first cycle that those with a place leave an operation by way of others without one, such as a row that is stored and loaded again.
+    // The first cycle that those with a place leave an operation by way of others without one, such as a row that is stored and
+    // loaded again.
     int behind_unplaced(const ScheduleGraph &graph, int i, int interval) const;
-    // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's vector in
-    // the same bank.
+    // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's
+    // vector in the same bank.
     std::vector<int> readers_beside(const ScheduleGraph &graph, int i) const;
 
     const Kernel &kernel_;
     const Machine &machine_;
     const std::set<Reg> &shared_masks_;
     const bool masks_may_overlap_;
-    const int64_t most_values_;              // that the iterations of a loop that overlap may make
-    Reg index_;                              // of the loop
-    std::vector<Claim> claims_;              // of its operations
+    const int64_t most_values_;  // that the iterations of a loop that overlap may make
+    Reg index_;                  // of the loop
+    std::vector<Claim> claims_;  // of its operations
     Chains chains_;
-    std::vector<int> made_weights_;          // in the order of loading
-    bool loads_last_ = false;                // of rows that follow each other evenly: loads behind stores, and two full units in turn
-    bool evenly_ = false;                    // are rows placed at one distance?
-    std::vector<int> not_before_;            // of rows that follow each other evenly: the first cycle that an operation of the first row may have
-    std::map<Unit, int> first_of_;           // of rows that follow each other evenly: the cycle of the first operation of a unit
-    std::vector<int> wanted_;                // the earliest cycle that suits an operation
-    bool spread_transfers_ = false;          // do transfers have their cycles at even distances?
-    int turn_ = 0;                           // cycles by which the loop's boundary will move
-    int packed_ = 0;                         // of so many packets of a lane unit's intervals one is kept free; 0: none
-    bool evicting_ = false;                  // was the shortest interval found by evictions?
-    bool displacing_ = false;                // do operations take the cycles of others?
-    bool overlapping_ = false;               // may an operation be in another stage than the first?
-    int longest_ = 0;                        // greatest height
+    std::vector<int> made_weights_;  // in the order of loading
+    bool loads_last_ = false;        // of rows that follow each other evenly: loads behind stores, and two full units in turn
+    bool evenly_ = false;            // are rows placed at one distance?
+    std::vector<int>
+        not_before_;  // of rows that follow each other evenly: the first cycle that an operation of the first row may have
+    std::map<Unit, int> first_of_;   // of rows that follow each other evenly: the cycle of the first operation of a unit
+    std::vector<int> wanted_;        // the earliest cycle that suits an operation
+    bool spread_transfers_ = false;  // do transfers have their cycles at even distances?
+    int turn_ = 0;                   // cycles by which the loop's boundary will move
+    int packed_ = 0;                 // of so many packets of a lane unit's intervals one is kept free; 0: none
+    bool evicting_ = false;          // was the shortest interval found by evictions?
+    bool displacing_ = false;        // do operations take the cycles of others?
+    bool overlapping_ = false;       // may an operation be in another stage than the first?
+    int longest_ = 0;                // greatest height
 };
 
 }  // namespace atalla::codegen

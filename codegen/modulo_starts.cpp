@@ -39,7 +39,9 @@ void ModuloScheduler::spread_transfers(const ScheduleGraph &graph, int interval)
         const int cycle = (interval - turn_) * t / count;
         wanted_[transfers[t]] = cycle;
         for (int e : graph.in[transfers[t]])
-            if (const Edge &edge = graph.edges[e]; edge.distance == 0 && graph.ops[edge.from].dst == graph.ops[transfers[t]].dst) wanted_[edge.from] = cycle;
+            if (const Edge &edge = graph.edges[e];
+                edge.distance == 0 && graph.ops[edge.from].dst == graph.ops[transfers[t]].dst)
+                wanted_[edge.from] = cycle;
     }
 }
 

@@ -15,14 +15,17 @@ std::vector<int> ModuloScheduler::find_made_weights(const ScheduleGraph &graph) 
     for (size_t i = 0; i < graph.ops.size(); i++) {
         if (graph.ops[i].opcode != Opcode::lw_vi) continue;
         weights.push_back(static_cast<int>(i));
-        for (int e : graph.in[i]) made = made || (graph.edges[e].distance == 0 && is_lane_operation(graph.ops[graph.edges[e].from].opcode));
+        for (int e : graph.in[i])
+            made = made || (graph.edges[e].distance == 0 && is_lane_operation(graph.ops[graph.edges[e].from].opcode));
     }
     return made ? weights : std::vector<int>{};
 }
 
 void ModuloScheduler::part_made_weights(const ScheduleGraph &graph) {
     if (made_weights_.empty()) return;
-    const auto visit = std::ranges::find_if(chains_.in_turn, [&](const std::vector<int> &chain) { return std::ranges::find(chain, made_weights_[0]) != chain.end(); });
+    const auto visit = std::ranges::find_if(chains_.in_turn, [&](const std::vector<int> &chain) {
+        return std::ranges::find(chain, made_weights_[0]) != chain.end();
+    });
     const std::set<int> all(visit->begin(), visit->end());
     // Weights and what follows from them; what leads to each of them is a row of its own.
     std::vector<bool> behind(graph.ops.size(), false);
@@ -32,7 +35,9 @@ void ModuloScheduler::part_made_weights(const ScheduleGraph &graph) {
     for (bool changed = true; changed;) {
         changed = false;
         for (const Edge &edge : graph.edges) {
-            if (edge.distance > 0 || all.count(edge.from) == 0 || all.count(edge.to) == 0 || (behind[edge.to] && !behind[edge.from])) continue;
+            if (edge.distance > 0 || all.count(edge.from) == 0 || all.count(edge.to) == 0 ||
+                (behind[edge.to] && !behind[edge.from]))
+                continue;
             changed = changed || behind[edge.from] != behind[edge.to] || row_of[edge.from] != row_of[edge.to];
             behind[edge.to] = behind[edge.from];
             row_of[edge.from] = row_of[edge.to] = std::min(row_of[edge.from], row_of[edge.to]);

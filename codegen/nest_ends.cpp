@@ -13,12 +13,14 @@ namespace {
 
 // The loop that goes back at the end of a block.
 int loop_of(const Kernel &kernel, const Terminator &end) {
-    const auto found = std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) { return loop.index == end.index; });
+    const auto found =
+        std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) { return loop.index == end.index; });
     return static_cast<int>(found - kernel.loops.begin());
 }
 
 bool depends_on(const Kernel &kernel, const LinearForm &row, int loop) {
-    return std::any_of(row.terms.begin(), row.terms.end(), [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].loop == loop; });
+    return std::any_of(row.terms.begin(), row.terms.end(),
+                       [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].loop == loop; });
 }
 
 // The allocations whose rows a nest stores, or transfers from inside of it.
@@ -36,13 +38,16 @@ std::set<int> changed_in(const Blocks &blocks, size_t first, size_t last) {
     return changed;
 }
 
-// What may run once too often: it starts no transfer, leaves the weights as they are, and touches the rows of slots, which are free then as
-// in every other turn, or loads some that stay as they are.
+// What may run once too often: it starts no transfer, leaves the weights as they are, and touches the rows of slots, which are
+// free then as in every other turn, or loads some that stay as they are.
 bool may_run_again(const Kernel &kernel, const Op &op, int loop, const std::set<int> &changed) {
     const Unit unit = info(op.opcode).unit;
-    if (op.side || is_branch(op.opcode) || unit == Unit::Sdma || unit == Unit::Ex5 || op.opcode == Opcode::lw_vi || op.opcode == Opcode::div_s || op.opcode == Opcode::mod_s) return false;
+    if (op.side || is_branch(op.opcode) || unit == Unit::Sdma || unit == Unit::Ex5 || op.opcode == Opcode::lw_vi ||
+        op.opcode == Opcode::div_s || op.opcode == Opcode::mod_s)
+        return false;
     if (unit == Unit::Vlsu && !op.access) return false;
-    return !op.access || !depends_on(kernel, op.access->row, loop) || (op.opcode == Opcode::vreg_ld && !changed.count(op.access->allocation));
+    return !op.access || !depends_on(kernel, op.access->row, loop) ||
+           (op.opcode == Opcode::vreg_ld && !changed.count(op.access->allocation));
 }
 
 std::set<Reg> written_by(const std::vector<Op> &ops) {
@@ -72,14 +77,25 @@ bool is_wait(const Op &op) { return op.opcode == Opcode::or_s && op.dst == zero_
 // What a unit makes of registers, all lanes of it.
 bool computes(const Op &op) {
     switch (info(op.opcode).unit) {
-    case Unit::Ex1: case Unit::Ex2: case Unit::Ex3: case Unit::Ex4: case Unit::Alu: case Unit::Mul: case Unit::Exp: case Unit::Reduce: case Unit::MoveToScalar: break;
-    default: return false;
+        case Unit::Ex1:
+        case Unit::Ex2:
+        case Unit::Ex3:
+        case Unit::Ex4:
+        case Unit::Alu:
+        case Unit::Mul:
+        case Unit::Exp:
+        case Unit::Reduce:
+        case Unit::MoveToScalar:
+            break;
+        default:
+            return false;
     }
-    return op.orders < 0 && !op.fence && !op.side && !op.mask.defined() && !op.keeps_dst && op.dst.defined() && op.dst.id > all_lanes.id;
+    return op.orders < 0 && !op.fence && !op.side && !op.mask.defined() && !op.keeps_dst && op.dst.defined() &&
+           op.dst.id > all_lanes.id;
 }
 
-// By operation of the start: may it run at the end of its turn as well, once more in the first one? What it reads is still there then and nothing
-// before needs what it makes.
+// By operation of the start: may it run at the end of its turn as well, once more in the first one? What it reads is still
+// there then and nothing before needs what it makes.
 std::vector<bool> may_be_late(const Kernel &kernel, const Blocks &blocks, size_t first, size_t last) {
     const std::vector<Op> &start = blocks[first].ops;
     std::map<Reg, int> writers;
@@ -95,15 +111,17 @@ std::vector<bool> may_be_late(const Kernel &kernel, const Blocks &blocks, size_t
         read_inside.insert({end.index, end.limit});
     }
     std::vector<bool> late(start.size(), false);
-    std::set<Reg> read_behind;         // in the start, by operations that stay
-    std::map<Reg, int> written_before;   // in the start
+    std::set<Reg> read_behind;          // in the start, by operations that stay
+    std::map<Reg, int> written_before;  // in the start
     for (const Op &op : start) written_before[op.dst]++;
     for (size_t i = start.size(); i-- > 0;) {
         const Op &op = start[i];
         written_before[op.dst]--;
         const std::vector<Reg> sources = reads_of(op);
-        const bool stay = std::all_of(sources.begin(), sources.end(), [&](Reg r) { return r != op.dst && written_before[r] == writers[r]; });
-        late[i] = computes(op) && stay && writers[op.dst] == 1 && kernel.cls(op.dst) != RegisterClass::Mask && !read_inside.count(op.dst) && !read_behind.count(op.dst) && !needed.count(op.dst);
+        const bool stay =
+            std::all_of(sources.begin(), sources.end(), [&](Reg r) { return r != op.dst && written_before[r] == writers[r]; });
+        late[i] = computes(op) && stay && writers[op.dst] == 1 && kernel.cls(op.dst) != RegisterClass::Mask &&
+                  !read_inside.count(op.dst) && !read_behind.count(op.dst) && !needed.count(op.dst);
         if (!late[i]) read_behind.insert(sources.begin(), sources.end());
     }
     return late;
@@ -133,7 +151,9 @@ std::set<Reg> own_registers(const Blocks &blocks, size_t first, const std::vecto
 
 bool can_join_ends(const Kernel &kernel, const Blocks &blocks, size_t first, size_t last) {
     const Terminator &end = blocks[last].end;
-    if (!kernel.machine->timed() || first == 0 || first >= last || blocks[first].end.kind != Terminator::Next || end.kind != Terminator::Loop || end.target != static_cast<int>(first)) return false;
+    if (!kernel.machine->timed() || first == 0 || first >= last || blocks[first].end.kind != Terminator::Next ||
+        end.kind != Terminator::Loop || end.target != static_cast<int>(first))
+        return false;
     for (size_t b = 0; b < blocks.size(); b++) {
         const Terminator &other = blocks[b].end;
         if (b == last || (other.kind != Terminator::Loop && other.kind != Terminator::Skip)) continue;
@@ -143,18 +163,22 @@ bool can_join_ends(const Kernel &kernel, const Blocks &blocks, size_t first, siz
     const int loop = loop_of(kernel, end);
     const std::vector<Op> &start = blocks[first].ops;
     const std::set<int> changed = changed_in(blocks, first, last);
-    if (!std::all_of(start.begin(), start.end(), [&](const Op &op) { return may_run_again(kernel, op, loop, changed); })) return false;
+    if (!std::all_of(start.begin(), start.end(), [&](const Op &op) { return may_run_again(kernel, op, loop, changed); }))
+        return false;
     const std::set<Reg> written = written_by(start), needed = needed_behind(blocks, first, last);
     if (written.count(end.index) || written.count(end.limit)) return false;
     if (std::any_of(needed.begin(), needed.end(), [&](Reg r) { return kernel.cls(r) != RegisterClass::Scalar; })) return false;
     for (size_t b = last + 1; b < blocks.size(); b++)
-        if (std::any_of(blocks[b].ops.begin(), blocks[b].ops.end(), [](const Op &op) { return op.side != nullptr; })) return false;
+        if (std::any_of(blocks[b].ops.begin(), blocks[b].ops.end(), [](const Op &op) { return op.side != nullptr; }))
+            return false;
     // Slots that rotate are told apart by the turn in which they were filled; what this one fills it must not load at its end.
-    return std::none_of(blocks[last].ops.begin(), blocks[last].ops.end(), [](const Op &op) { return op.opcode == Opcode::vreg_ld && op.access && op.access->turn == 0; });
+    return std::none_of(blocks[last].ops.begin(), blocks[last].ops.end(),
+                        [](const Op &op) { return op.opcode == Opcode::vreg_ld && op.access && op.access->turn == 0; });
 }
 
 JoinedEnds joined_ends(Kernel &kernel, const Blocks &blocks, size_t first, size_t last, bool late) {
-    const std::vector<bool> comes_late = late ? may_be_late(kernel, blocks, first, last) : std::vector<bool>(blocks[first].ops.size(), false);
+    const std::vector<bool> comes_late =
+        late ? may_be_late(kernel, blocks, first, last) : std::vector<bool>(blocks[first].ops.size(), false);
     JoinedEnds joined;
     std::vector<Op> &ops = joined.ops;
     for (size_t i = 0; i < comes_late.size(); i++)

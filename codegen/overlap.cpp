@@ -39,8 +39,8 @@ public:
 private:
     // ---- copies alone
 
-    // Allocations that operations read or write. Others only pass data through: a transfer out of a pad waits for the one into it
-    // because both need the pad's one engine, so nothing else has to wait.
+    // Allocations that operations read or write. Others only pass data through: a transfer out of a pad waits for the one into
+    // it because both need the pad's one engine, so nothing else has to wait.
     void find_computed(const Body &body) {
         for (const Node &node : body) {
             if (node.op && node.op->access) computed_.insert(node.op->access->allocation);
@@ -58,21 +58,23 @@ private:
 
     // ---- the tree
 
-    // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten. `leaving`:
-    // the body is a whole iteration of a loop, and takes the transfers of results that the next one waits for, not this.
+    // `before` and `after` collect what runs before and after the outermost loop of the nest that is being rewritten.
+    // `leaving`: the body is a whole iteration of a loop, and takes the transfers of results that the next one waits for, not
+    // this.
     Body rewrite(Body body, int loop, Body &before, Body &after, std::vector<Channel> *leaving = nullptr) {
         Body out;
-        std::vector<Channel> started;   // transfers that nothing has waited for yet
-        std::vector<size_t> begins;     // of the nodes in `out`
+        std::vector<Channel> started;  // transfers that nothing has waited for yet
+        std::vector<size_t> begins;    // of the nodes in `out`
         std::vector<Body> waits(body.size());
         std::vector<std::optional<size_t>> first_uses(body.size());
-        for (size_t at = 0; leaving != nullptr && ahead_ && at < body.size(); at++) first_uses[at] = first_use_in_next(body, at);
+        for (size_t at = 0; leaving != nullptr && ahead_ && at < body.size(); at++)
+            first_uses[at] = first_use_in_next(body, at);
         size_t loads_begin = 0, loads_end = std::numeric_limits<size_t>::max();
         for (size_t at = 0; at < body.size(); at++) {
             Node &node = body[at];
             begins.push_back(out.size());
             const std::optional<size_t> first_use = first_uses[at];
-            Body waits_for_loads;   // behind what the nest starts itself
+            Body waits_for_loads;  // behind what the nest starts itself
             wait_before(node, started, out, loop < 0 && node.loop ? waits_for_loads : out);
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
@@ -109,7 +111,8 @@ private:
                 if (loop < 0) {
                     Body starts = fuse_starts(std::move(outer_before));
                     // Behind another loop of transfers they find the constants made and the engines busy.
-                    if (!std::any_of(out.begin(), out.end(), loops_over_transfers)) starts = begin_at_once(kernel_, std::move(starts));
+                    if (!std::any_of(out.begin(), out.end(), loops_over_transfers))
+                        starts = begin_at_once(kernel_, std::move(starts));
                     for (Node &n : starts) out.push_back(std::move(n));
                     for (Node &n : waits_for_loads) out.push_back(std::move(n));
                 }
@@ -124,7 +127,8 @@ private:
         }
         code_.wait(started, out);
         for (size_t at = begins.size(); at-- > 0;)
-            out.insert(out.begin() + static_cast<std::ptrdiff_t>(begins[at]), std::make_move_iterator(waits[at].begin()), std::make_move_iterator(waits[at].end()));
+            out.insert(out.begin() + static_cast<std::ptrdiff_t>(begins[at]), std::make_move_iterator(waits[at].begin()),
+                       std::make_move_iterator(waits[at].end()));
         return out;
     }
 
@@ -139,17 +143,18 @@ private:
         std::vector<Channel> needed(first, started.end());
         started.erase(first, started.end());
         if (ahead_ && node.loop) wait_inside(*node.loop, needed);
-        const auto loads = std::stable_partition(needed.begin(), needed.end(), [](const Channel &channel) { return !channel.copy->load || channel.run.count == 1; });
+        const auto loads = std::stable_partition(
+            needed.begin(), needed.end(), [](const Channel &channel) { return !channel.copy->load || channel.run.count == 1; });
         code_.wait({loads, needed.end()}, for_loads);
         needed.erase(loads, needed.end());
         code_.wait(needed, out);
     }
 
-    // Takes transfers whose rows a loop does not touch at once. They need not have ended when it begins: they are waited for in front of the
-    // last loop inside it before which nothing touches the rows. Later iterations find that they have ended.
+    // Takes transfers whose rows a loop does not touch at once. They need not have ended when it begins: they are waited for in
+    // front of the last loop inside it before which nothing touches the rows. Later iterations find that they have ended.
     void wait_inside(Loop &loop, std::vector<Channel> &needed) const {
         if (std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return moves_ahead(node, loop); })) return;
-        std::map<size_t, Body, std::greater<>> waits;   // by the node that they stand in front of
+        std::map<size_t, Body, std::greater<>> waits;  // by the node that they stand in front of
         for (Channel &channel : needed) {
             const Copy &copy = *channel.copy;
             const bool once = copy.load && copy.pad_row == LinearForm{} && channel.run.count == 1;
@@ -157,7 +162,8 @@ private:
             std::map<size_t, Channel> parts;
             for (size_t i = 0; i < channel.run.group.size(); i++) {
                 const RowSet rows(kernel_.allocations[copy.allocation], channel.run.group[i]);
-                const auto user = std::find_if(loop.body.begin(), loop.body.end(), [&](const Node &node) { return touches(kernel_, node, copy.allocation, rows); });
+                const auto user = std::find_if(loop.body.begin(), loop.body.end(),
+                                               [&](const Node &node) { return touches(kernel_, node, copy.allocation, rows); });
                 size_t at = user == loop.body.end() ? 0 : static_cast<size_t>(user - loop.body.begin());
                 while (at > 0 && !loop.body[at].loop) at--;
                 Channel &part = parts.try_emplace(at, Channel{&copy, {}, {}, {}, {}}).first->second;
@@ -168,14 +174,19 @@ private:
             }
             channel = Channel{&copy, {}, {}, {}, {}};
             for (auto &[at, part] : parts) {
-                if (at == 0) channel = std::move(part);
-                else code_.wait({part}, waits[at]);
+                if (at == 0)
+                    channel = std::move(part);
+                else
+                    code_.wait({part}, waits[at]);
             }
         }
-        for (auto &[at, body] : waits) loop.body.insert(loop.body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(body.begin()), std::make_move_iterator(body.end()));
+        for (auto &[at, body] : waits)
+            loop.body.insert(loop.body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(body.begin()),
+                             std::make_move_iterator(body.end()));
     }
     static bool copies_inside(const Loop &loop, const Copy &copy) {
-        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return copies(node, copy.tensor, false) || moves(node, copy.allocation); });
+        return std::any_of(loop.body.begin(), loop.body.end(),
+                           [&](const Node &node) { return copies(node, copy.tensor, false) || moves(node, copy.allocation); });
     }
     // Is it a copy that the loop starts ahead or behind, or one that stays?
     bool moves_ahead(const Node &node, const Loop &loop) const {
@@ -183,7 +194,9 @@ private:
         return node.copy && (node.copy->first_of >= 0 || (ring != nullptr && ring->loop == loop.id));
     }
     static bool loops_over_transfers(const Node &node) {
-        return node.loop && std::any_of(node.loop->body.begin(), node.loop->body.end(), [](const Node &inner) { return inner.op && info(inner.op->opcode).unit == Unit::Sdma; });
+        return node.loop && std::any_of(node.loop->body.begin(), node.loop->body.end(), [](const Node &inner) {
+                   return inner.op && info(inner.op->opcode).unit == Unit::Sdma;
+               });
     }
     static constexpr int64_t most_groups_between = 2;
 
@@ -222,20 +235,26 @@ private:
             chain_.pop_back();
             return;
         }
-        const bool loops = has_loop(rest), hot = loops && !has_varying_loop(kernel_, rest);   // transfers are counted out for loops that always run as often
+        const bool loops = has_loop(rest),
+                   hot = loops &&
+                         !has_varying_loop(kernel_, rest);  // transfers are counted out for loops that always run as often
         if (stores.size() > 1) throw Error("cannot generate code: one loop writes more than one ring-buffered result");
         rings_.use_slots(rest);
 
         // head | hot loop | tail, where the tail makes the result
         const size_t hot_at = hot ? longest_loop : rest.size();
         Body head, tail, hot_body;
-        for (size_t i = 0; i < rest.size(); i++) (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
+        for (size_t i = 0; i < rest.size(); i++)
+            (i < hot_at ? head : i == hot_at && hot ? hot_body : tail).push_back(std::move(rest[i]));
         // A result that is made in parts must be in one slot.
         const bool early = !stores.empty() && accesses(head, stores[0]->allocation);
-        const bool rotate = hot && !stores.empty() && !early && !accesses(hot_body, stores[0]->allocation) && store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
+        const bool rotate = hot && !stores.empty() && !early && !accesses(hot_body, stores[0]->allocation) &&
+                            store_at > hot_at && !tail.empty() && can_rotate(tail, loop.id);
         // Results without a second slot leave from the tail, and it is the next one that waits for them.
         const bool stands_alone = std::none_of(tail.begin(), tail.end(), [&](const Node &node) {
-            const auto apart = [&](const Node &other) { return !touches(other, node.copy->allocation) && !copies(other, node.copy->tensor, true); };
+            const auto apart = [&](const Node &other) {
+                return !touches(other, node.copy->allocation) && !copies(other, node.copy->tensor, true);
+            };
             return node.copy && !(std::ranges::all_of(head, apart) && std::ranges::all_of(hot_body, apart));
         });
         Loop *const hot_loop = hot ? hot_body.front().loop.get() : nullptr;
@@ -245,35 +264,46 @@ private:
         std::optional<ResultTransfer> result;
         // Transfers of a pad that are not alike wait for each other where they start: they are rounds, which start one by one.
         const bool in_rounds = streams && !stores.empty() && shares_pads(stores[0]->tiles);
-        if (!stores.empty()) result.emplace(kernel_, rings_, code_, *stores[0], in_rounds ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
+        if (!stores.empty())
+            result.emplace(kernel_, rings_, code_, *stores[0],
+                           in_rounds ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
         const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
-        const bool at_once = !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
+        const bool at_once =
+            !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
         // Of straight code, or where loops vary, it leaves as soon as it is made, and has the time of the next iteration.
         const bool from_straight = early && !hot && at_once;
         if (rotate || (early && !from_straight)) result->wait(body);
         if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
-        // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is one
-        // transfer a pad, which starts as soon as the result is made.
+        // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is
+        // one transfer a pad, which starts as soon as the result is made.
         std::vector<SpreadTransfer> transfers;
         std::vector<Tile> first_tiles;
         for (const Node &node : tail)
-            if (node.copy && !node.copy->load && stands_alone) first_tiles.insert(first_tiles.end(), node.copy->tiles.begin(), node.copy->tiles.end());
+            if (node.copy && !node.copy->load && stands_alone)
+                first_tiles.insert(first_tiles.end(), node.copy->tiles.begin(), node.copy->tiles.end());
         for (const Channel &c : results) {
-            if (at_once) first_tiles.insert(first_tiles.end(), c.run.group.begin(), c.run.group.end());
-            else transfers.push_back({c, result->pending(), 0, {}});
+            if (at_once)
+                first_tiles.insert(first_tiles.end(), c.run.group.begin(), c.run.group.end());
+            else
+                transfers.push_back({c, result->pending(), 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
         const bool in_nest = hot && has_loop(hot_loop->body) && loads_start_in_nest(loads, *hot_loop);
         for (const Copy *copy : loads) {
-            load_channels.push_back(code_.channels(*copy, streams || in_nest ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
+            load_channels.push_back(
+                code_.channels(*copy, streams || in_nest ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
-        // What is short comes first: behind the last one the loop goes on for some iterations, in which the engines should have much to move.
+        // What is short comes first: behind the last one the loop goes on for some iterations, in which the engines should have
+        // much to move.
         if (streams) {
-            const auto first = std::find_if(transfers.begin(), transfers.end(), [](const SpreadTransfer &t) { return t.channel.copy->load; });
-            std::stable_sort(first, transfers.end(), [](const SpreadTransfer &a, const SpreadTransfer &b) { return a.channel.copy->tiles.size() < b.channel.copy->tiles.size(); });
+            const auto first =
+                std::find_if(transfers.begin(), transfers.end(), [](const SpreadTransfer &t) { return t.channel.copy->load; });
+            std::stable_sort(first, transfers.end(), [](const SpreadTransfer &a, const SpreadTransfer &b) {
+                return a.channel.copy->tiles.size() < b.channel.copy->tiles.size();
+            });
         }
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
         const bool direct = result && ((spreads && at_once) || from_straight);
@@ -281,21 +311,26 @@ private:
         loads_at_once_ = false;
         NextIteration next;
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more = start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest, events);
+            const Reg more =
+                start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest, events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
         if (in_nest) {
             std::vector<SpreadTransfer> of_loads;
-            std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(of_loads), [](const SpreadTransfer &t) { return t.channel.copy->load; });
+            std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(of_loads),
+                         [](const SpreadTransfer &t) { return t.channel.copy->load; });
             const auto [inner, turns] = innermost_of_nest(*hot_loop);
             start_evenly_in_nest(kernel_, of_loads, turns, *inner, code_, body);
         }
-        const int64_t others = !events.empty() ? start_evenly(kernel_, events, *hot_loop, code_, body) : std::numeric_limits<int64_t>::max();
+        const int64_t others =
+            !events.empty() ? start_evenly(kernel_, events, *hot_loop, code_, body) : std::numeric_limits<int64_t>::max();
         // Loads of a loop around may start here, too.
-        const bool others_at_once = std::any_of(head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
+        const bool others_at_once = std::any_of(
+            head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
         const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
-        // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before it.
+        // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before
+        // it.
         const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
         if (before_head) {
             result->aim_before(body);
@@ -312,8 +347,10 @@ private:
             // The slot just written and its address leave while the hot loop runs.
             if (!spreads) result->leave_in_groups(hot_loop);
             if (rotate) result->note(true, body);
-            if (spreads && !before_head) result->aim_before(body);
-            else if (!spreads && (!leaves_late || !result->issue_late(hot_loop, others, body))) result->issue_pending(hot_loop, body);
+            if (spreads && !before_head)
+                result->aim_before(body);
+            else if (!spreads && (!leaves_late || !result->issue_late(hot_loop, others, body)))
+                result->issue_pending(hot_loop, body);
         }
         if (spreads) {
             int64_t runs = 1;
@@ -322,11 +359,15 @@ private:
         }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
-            Body behind = stands_alone ? rewrite_leaving(std::move(tail), loop.id, before, after) : rewrite(std::move(tail), loop.id, before, after);
+            Body behind = stands_alone ? rewrite_leaving(std::move(tail), loop.id, before, after)
+                                       : rewrite(std::move(tail), loop.id, before, after);
             for (Node &node : behind) body.push_back(std::move(node));
-            if (from_straight) result->start_behind(before, body);
-            else if (direct) result->start_direct(body);
-            else if (result) result->note(false, body);
+            if (from_straight)
+                result->start_behind(before, body);
+            else if (direct)
+                result->start_direct(body);
+            else if (result)
+                result->note(false, body);
         }
         loop.body = std::move(body);
         if (result && !direct) {
@@ -340,7 +381,8 @@ private:
         chain_.pop_back();
     }
 
-    // An iteration of a loop, or a part of it whose rows and tensors the rest does not touch: the next one waits for the transfers of results.
+    // An iteration of a loop, or a part of it whose rows and tensors the rest does not touch: the next one waits for the
+    // transfers of results.
     Body rewrite_leaving(Body body, int loop, Body &before, Body &after) {
         std::vector<Channel> leaving;
         Body out = rewrite(std::move(body), loop, before, after, &leaving);
@@ -371,7 +413,8 @@ private:
     // Groups that may start one by one from inside the hot loop are of one tile a pad.
     static std::vector<Run> groups_for(const Copy &copy, const Loop *hot) {
         const std::vector<Run> runs = split_runs(copy.tiles);
-        const bool fewer = hot != nullptr && !has_loop(hot->body) && std::all_of(runs.begin(), runs.end(), [&](const Run &run) { return run.count < hot->extent; });
+        const bool fewer = hot != nullptr && !has_loop(hot->body) &&
+                           std::all_of(runs.begin(), runs.end(), [&](const Run &run) { return run.count < hot->extent; });
         return fewer ? one_tile_a_pad(runs) : runs;
     }
 
@@ -381,9 +424,10 @@ private:
         Reg more;
     };
 
-    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load makes what all share of it.
-    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, NextIteration &iteration, Body &before, Body &body, Loop *hot, bool spreads,
-                   std::vector<SpreadTransfer> &events) {
+    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load
+    // makes what all share of it.
+    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, NextIteration &iteration,
+                   Body &before, Body &body, Loop *hot, bool spreads, std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
         std::map<int, Reg> &at = iteration.at;
@@ -428,7 +472,8 @@ private:
                 loads_at_once_ = loads_at_once_ || at_once > 0;
                 Body groups;
                 for (int64_t n = 0; n < per_iteration; n++) code_.issue_step(c, groups);
-                hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
+                hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()),
+                                 std::make_move_iterator(groups.end()));
             } else {
                 issue_between(c, at, next, more, loop, *hot, body);
             }
@@ -448,16 +493,22 @@ private:
 
     // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
     bool stays(const Copy &copy, int loop) const {
-        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of || kernel_.loops[loop].varies() || split_rounds(copy.tiles).size() != 1) return false;
+        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of ||
+            kernel_.loops[loop].varies() || split_rounds(copy.tiles).size() != 1)
+            return false;
         const auto only_this = [&](const LinearForm &form) {
-            return std::all_of(form.terms.begin(), form.terms.end(), [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
+            return std::all_of(form.terms.begin(), form.terms.end(),
+                               [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
         };
-        return copy.pad_row.terms.size() == 1 && kernel_.atoms[copy.pad_row.terms.begin()->first].is_loop && only_this(copy.pad_row) && only_this(copy.mem);
+        return copy.pad_row.terms.size() == 1 && kernel_.atoms[copy.pad_row.terms.begin()->first].is_loop &&
+               only_this(copy.pad_row) && only_this(copy.mem);
     }
 
-    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot, std::vector<SpreadTransfer> &events) {
+    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot,
+                        std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
-        const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"), left = kernel_.scalar(name + "_left");
+        const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"),
+                  left = kernel_.scalar(name + "_left");
         const Channel c = code_.channel(copy, split_rounds(copy.tiles).front());
         const std::map<int, Reg> at = {{loop.id, index}};
         before.push_back(value_op(index, {0, {}}));
@@ -479,7 +530,8 @@ private:
             Body event;
             code_.issue_step(c, event);
             event.push_back(value_op(left, {-1, {}}, {left}));
-            const int64_t iterations = sure_iterations(*hot) - 1, events = iterations > 0 ? (c.run.count + iterations - 1) / iterations : 0;
+            const int64_t iterations = sure_iterations(*hot) - 1,
+                          events = iterations > 0 ? (c.run.count + iterations - 1) / iterations : 0;
             constexpr int64_t most_events = 4;
             if (event.size() <= most_side_operations && events > 0 && events <= most_events) {
                 for (int64_t e = 0; e < events; e++) hot->body.push_back(side(left, event));
@@ -508,13 +560,15 @@ private:
         });
     }
 
-    // Do loads of which one has several rounds of the pads start one by one from inside a nest? All but the first would start at once.
+    // Do loads of which one has several rounds of the pads start one by one from inside a nest? All but the first would start
+    // at once.
     bool loads_start_in_nest(const std::vector<const Copy *> &loads, const Loop &hot) {
         std::vector<SpreadTransfer> rounds;
         for (const Copy *copy : loads)
             for (const Channel &c : code_.channels(*copy, split_rounds(copy->tiles))) rounds.push_back({c, {}, 0, {}});
         const auto [inner, turns] = innermost_of_nest(hot);
-        return inner != nullptr && !streams(hot) && rounds.size() > loads.size() && can_start_evenly_in_nest(rounds, turns, *inner, code_);
+        return inner != nullptr && !streams(hot) && rounds.size() > loads.size() &&
+               can_start_evenly_in_nest(rounds, turns, *inner, code_);
     }
 
     // How many groups of the next iteration's are to be started: none in the last one of the outermost loop.
@@ -525,13 +579,15 @@ private:
             return left;
         }
         const Reg more = kernel_.scalar("more");
-        body.push_back(binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
+        body.push_back(
+            binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
         body.push_back(binary(Opcode::sub_s, more, zero_scalar, more));
         body.push_back(binary(Opcode::and_s, left, more, kernel_.constant(static_cast<int32_t>(c.run.count))));
         return left;
     }
 
-    // Some groups in every iteration of the hot loop, from inside its innermost one and beside its own transfers, if they fit there.
+    // Some groups in every iteration of the hot loop, from inside its innermost one and beside its own transfers, if they fit
+    // there.
     bool plan_beside(const Channel &c, Reg left, const Loop &hot) {
         const Loop *innermost = longest_loop(hot.body);
         if (innermost == nullptr || has_loop(innermost->body) || !moves_rings(hot)) return false;
@@ -550,7 +606,8 @@ private:
     }
 
     // The hot loop has loops of its own: groups go between them while any are left.
-    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot, Body &body) {
+    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot,
+                       Body &body) {
         code_.aim(c, true, next, Reg{}, at, body);
         if (c.run.count % hot.extent == 0 && c.run.count / hot.extent <= most_groups_between && !streams(hot)) {
             // The same number in every iteration. The last block brings the first one once more, to the slot that is free.
@@ -565,13 +622,14 @@ private:
             if (hot.body[i].loop) at_node = i;
         const auto [inner, turns] = innermost_of_nest(hot);
         // At a distance from each other, so that no group waits for the one before.
-        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {{c, more, 0, {}}}, turns, *inner, code_, body)) return;
+        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {{c, more, 0, {}}}, turns, *inner, code_, body))
+            return;
         const Reg left = groups_left(c, loop, body);
         if (streams(hot) && plan_beside(c, left, hot)) return;
         Body one;
         code_.issue_step(c, one);
         one.push_back(value_op(left, {-1, {}}, {left}));
-        if (inner != nullptr && turns * (sure_iterations(*inner) - 1) >= c.run.count &&   // one iteration is for a result
+        if (inner != nullptr && turns * (sure_iterations(*inner) - 1) >= c.run.count &&  // one iteration is for a result
             one.size() <= most_side_operations) {
             inner->body.push_back(side(left, one));
             return;
@@ -588,7 +646,8 @@ private:
                         std::make_move_iterator(issues.end()));
     }
 
-    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end. Returns 1, at the end 0.
+    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end. Returns 1, at the end
+    // 0.
     Reg advance(const std::map<int, Reg> &at, Body &out) {
         Reg carry = kernel_.constant(1), inside;
         for (size_t i = chain_.size(); i-- > 0;) {
@@ -618,12 +677,12 @@ private:
     bool ahead_;
     Rings rings_;
     TransferCode code_;
-    std::vector<int> chain_;                      // enclosing loops, outermost first
+    std::vector<int> chain_;  // enclosing loops, outermost first
     std::vector<std::unique_ptr<Copy>> kept_;
-    std::map<int, std::vector<SpreadTransfer>> planned_;   // by loop: transfers of loops around it that start from its hot loop
+    std::map<int, std::vector<SpreadTransfer>> planned_;  // by loop: transfers of loops around it that start from its hot loop
     std::set<int> computed_;
-    bool loads_at_once_ = false;                  // the loop that is rewritten starts loads in front of its hot loop
-    std::vector<Channel> passed_;                 // results on their way that nothing has waited for
+    bool loads_at_once_ = false;   // the loop that is rewritten starts loads in front of its hot loop
+    std::vector<Channel> passed_;  // results on their way that nothing has waited for
 };
 
 }  // namespace

@@ -29,7 +29,12 @@ namespace {
 class Packer {
 public:
     Packer(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options)
-        : kernel_(kernel), machine_(*kernel.machine), blocks_(blocks), optimize_(optimize), options_(options), delays_(kernel) {}
+        : kernel_(kernel),
+          machine_(*kernel.machine),
+          blocks_(blocks),
+          optimize_(optimize),
+          options_(options),
+          delays_(kernel) {}
 
     Packed run() {
         // Loops first: what they defer becomes part of the blocks around them.
@@ -52,7 +57,8 @@ public:
         for (const auto &[b, stages] : overlapped_) {
             // Behind many iterations it matters little that the code around them comes anew.
             constexpr int64_t many_iterations = 24;
-            if (kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) && fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size())))
+            if (kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) &&
+                fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size())))
                 unfit.insert(b);
         }
         return {!overlapped_.empty(), !turned_.empty(), idle_, joined_, turned_fit, std::move(unfit)};
@@ -60,17 +66,21 @@ public:
 
 private:
     // The blocks of the loop around the one that block b is: the first and the last. Nothing if there is none.
-    std::optional<std::pair<int, int>> nest_around(size_t b) const { return nest_around({static_cast<int>(b), static_cast<int>(b)}); }
+    std::optional<std::pair<int, int>> nest_around(size_t b) const {
+        return nest_around({static_cast<int>(b), static_cast<int>(b)});
+    }
     std::optional<std::pair<int, int>> nest_around(const std::pair<int, int> &inner) const {
         const auto b = static_cast<size_t>(inner.first);
         auto last = static_cast<size_t>(inner.second) + 1;
-        while (last < blocks_.size() && (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target > static_cast<int>(b))) last++;
+        while (last < blocks_.size() &&
+               (blocks_[last].end.kind != Terminator::Loop || blocks_[last].end.target > static_cast<int>(b)))
+            last++;
         if (last == blocks_.size()) return std::nullopt;
         return std::pair(blocks_[last].end.target, static_cast<int>(last));
     }
 
-    // Do the loop around the one that block b is, and the code out of line that it branches to, fit the instruction cache, with so
-    // many packets less?
+    // Do the loop around the one that block b is, and the code out of line that it branches to, fit the instruction cache, with
+    // so many packets less?
     bool fits_cache(size_t b, int64_t less = 0) const {
         const auto nest = nest_around(b);
         return !nest || packets_of(*nest) - less <= most_packets();
@@ -100,12 +110,15 @@ private:
         const std::vector<Op> &ops = blocks_[b].ops;
         const auto steps = [](const Op &op) { return info(op.opcode).unit == Unit::Ex1; };
         const auto only = [&](Opcode starts) {
-            return std::ranges::any_of(ops, [&](const Op &op) { return op.opcode == starts; }) && std::ranges::all_of(ops, [&](const Op &op) { return op.opcode == starts || steps(op); });
+            return std::ranges::any_of(ops, [&](const Op &op) { return op.opcode == starts; }) &&
+                   std::ranges::all_of(ops, [&](const Op &op) { return op.opcode == starts || steps(op); });
         };
         const int loop = loop_of(b);
         // Code of a few rounds matters more than their order.
         constexpr int64_t few_rounds = 4;
-        return machine_.timed() && loop >= 0 && (only(Opcode::scpad_ld) || (only(Opcode::scpad_st) && kernel_.loops[static_cast<size_t>(loop)].extent > few_rounds));
+        return machine_.timed() && loop >= 0 &&
+               (only(Opcode::scpad_ld) ||
+                (only(Opcode::scpad_st) && kernel_.loops[static_cast<size_t>(loop)].extent > few_rounds));
     }
 
     // ---- straight-line code
@@ -117,7 +130,8 @@ private:
             return;
         }
         if (std::find(turned_.begin(), turned_.end(), b + 1) != turned_.end())
-            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, code_of(b, block.ops).schedule(1).first)) block.ops = std::move(*renamed);
+            if (std::optional<std::vector<Op>> renamed = rename_late_rows(kernel_, code_of(b, block.ops).schedule(1).first))
+                block.ops = std::move(*renamed);
         // Code that runs a few times mostly waits for the instruction cache: fewer packets are faster than packets that never
         // wait for each other. Scheduled as if a packet took so many cycles, the latencies need fewer packets.
         const double fetch = fetch_cycles(machine_);
@@ -152,14 +166,16 @@ private:
         std::vector<OpGroup> packets;
     };
     void keep_densest(size_t b, std::vector<Variant> variants) {
-        constexpr int64_t longer = 4;   // one of so many cycles
+        constexpr int64_t longer = 4;  // one of so many cycles
         const int64_t least = std::ranges::min_element(variants, {}, &Variant::cycles)->cycles;
         std::erase_if(variants, [&](const Variant &variant) { return variant.cycles > least + least / longer; });
-        Variant &densest = densest_[b] = std::move(*std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); }));
+        Variant &densest = densest_[b] =
+            std::move(*std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); }));
         densest.cycles -= least;
     }
 
-    // Where one of the nests around a loop leaves the instruction cache, and would not if its straight code took fewer packets, it does.
+    // Where one of the nests around a loop leaves the instruction cache, and would not if its straight code took fewer packets,
+    // it does.
     void pack_nests_densely(size_t b) {
         for (auto nest = nest_around(b); nest; nest = nest_around(*nest))
             if (packets_of(*nest) > most_packets() && !pack_densely(*nest)) return;
@@ -168,10 +184,12 @@ private:
         // Where all of it goes round a cache that is too small, what has no room pushes out as much again.
         const int64_t capacity = most_packets(), missing = std::min(packets_of(nest) - capacity, capacity);
         std::map<size_t, std::vector<OpGroup>> before;
-        double longer = 0;   // in a turn
+        double longer = 0;  // in a turn
         const auto turns = static_cast<double>(executions(kernel_, blocks_, static_cast<size_t>(nest.second)));
         for (auto &[straight, densest] : densest_) {
-            if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second || densest.packets.size() >= blocks_[straight].packets.size()) continue;
+            if (static_cast<int>(straight) < nest.first || static_cast<int>(straight) > nest.second ||
+                densest.packets.size() >= blocks_[straight].packets.size())
+                continue;
             before[straight] = blocks_[straight].packets;
             blocks_[straight].packets = densest.packets;
             longer += static_cast<double>(densest.cycles) * static_cast<double>(executions(kernel_, blocks_, straight)) / turns;
@@ -184,7 +202,9 @@ private:
         return false;
     }
 
-    StraightCode code_of(size_t b, std::vector<Op> ops) const { return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_transfers(b)}; }
+    StraightCode code_of(size_t b, std::vector<Op> ops) const {
+        return {kernel_, std::move(ops), shared_masks(kernel_, blocks_, b), b == 0, options_.in_order, only_transfers(b)};
+    }
 
     void one_by_one(Block &block) {
         ScheduleGraph graph(kernel_, block.ops, -1);
@@ -195,22 +215,26 @@ private:
     // ---- innermost loops
 
     void pipeline(size_t b) {
-        if (only_transfers(b)) return;   // the engines set the pace
+        if (only_transfers(b)) return;  // the engines set the pace
         ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const auto runs_later = [&](const std::vector<Op> &epilogue) { return options_.turn && can_turn(kernel_, blocks_, b, epilogue); };
+        const auto runs_later = [&](const std::vector<Op> &epilogue) {
+            return options_.turn && can_turn(kernel_, blocks_, b, epilogue);
+        };
         const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
-        const OverlapIterations overlap = options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
+        const OverlapIterations overlap =
+            options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
         std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, overlap, runs_later);
         space_evenly(b, masks, overlap, graph, schedule);
-        if (!schedule) return;   // left to list scheduling
+        if (!schedule) return;  // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) && pays_to_idle(b, graph, *schedule)) {
             idle_ = true;
             const std::vector<Op> back = set_back(graph, *schedule);
             blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), back.begin(), back.end());
-            blocks_[b].end.limit = loaded_constant(static_cast<int32_t>(loop.extent + schedule->stages - 2), blocks_[b].end.index);
+            blocks_[b].end.limit =
+                loaded_constant(static_cast<int32_t>(loop.extent + schedule->stages - 2), blocks_[b].end.index);
         } else if (schedule->stages > 1) {
             if (!schedule->later) overlapped_.emplace_back(b, schedule->stages);
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
@@ -225,17 +249,21 @@ private:
                 after.insert(after.begin(), epilogue.begin(), epilogue.end());
             }
             if (!schedule->later) name_rows_by_loop(kernel_, graph, *schedule, loop_of(b));
-            blocks_[b].end.limit = loop.varies() ? before_last(loop, schedule->stages - 1, before) : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
+            blocks_[b].end.limit =
+                loop.varies() ? before_last(loop, schedule->stages - 1, before)
+                              : loaded_constant(static_cast<int32_t>(loop.extent - schedule->stages), blocks_[b].end.index);
         }
-        if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty()) merge_between_rows_and_weights(kernel_, graph);
+        if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty())
+            merge_between_rows_and_weights(kernel_, graph);
         if (mostly_fetched(b, graph, *schedule)) tighten_loop(kernel_, graph, schedule->interval);
         blocks_[b].packets = delays_.packets(graph);
     }
 
     // Does a loop run so few times that it matters how many packets come from memory?
     bool mostly_fetched(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
-        constexpr double matters = 0.1;   // of its cycles
-        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) > matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
+        constexpr double matters = 0.1;  // of its cycles
+        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) >
+               matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
     }
 
     // The ends of nests that go round often enough for the start to pay that runs in front of them.
@@ -252,13 +280,16 @@ private:
             if (turns || !can_join_ends(kernel_, blocks_, first, last)) continue;
             const auto [start, packets] = cycles_and_packets(first, blocks_[first].ops);
             const double end = cycles_and_packets(last, blocks_[last].ops).first;
-            JoinedEnds both = joined_ends(kernel_, blocks_, first, last, false), late = joined_ends(kernel_, blocks_, first, last, true);
+            JoinedEnds both = joined_ends(kernel_, blocks_, first, last, false),
+                       late = joined_ends(kernel_, blocks_, first, last, true);
             double together = cycles_and_packets(last, both.ops).first;
             if (const double cycles = cycles_and_packets(last, late.ops).first; cycles < together) {
                 together = cycles;
                 both = std::move(late);
             }
-            if (static_cast<double>(executions(kernel_, blocks_, last)) * (start + end - together) <= fetch_cycles(machine_) * packets + start) continue;
+            if (static_cast<double>(executions(kernel_, blocks_, last)) * (start + end - together) <=
+                fetch_cycles(machine_) * packets + start)
+                continue;
             join_ends(blocks_, first, last, std::move(both));
             joined_ = true;
         }
@@ -268,21 +299,24 @@ private:
     double straight_cycles(size_t b, double entered) const {
         const ScheduleGraph graph = code_of(b, blocks_[b].ops).schedule(1).first;
         const auto iterations = static_cast<double>(kernel_.loops[static_cast<size_t>(loop_of(b))].extent);
-        return entered * iterations * static_cast<double>(issue_cycles(machine_, graph)) + fetch_cycles(machine_) * static_cast<double>(gather(graph).size());
+        return entered * iterations * static_cast<double>(issue_cycles(machine_, graph)) +
+               fetch_cycles(machine_) * static_cast<double>(gather(graph).size());
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter, its code from memory included.
-    void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph, std::optional<ModuloSchedule> &schedule) {
+    void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph,
+                      std::optional<ModuloSchedule> &schedule) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
         if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
         // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
-        constexpr int64_t waits = 16;   // one of so many cycles
+        constexpr int64_t waits = 16;  // one of so many cycles
         const auto entered = static_cast<double>(executions(kernel_, blocks_, b - 1));
         const auto cycles = [&](const ModuloSchedule &one, const ScheduleGraph &code) {
-            constexpr size_t slots_filled = 2;   // of a packet in front of the loop or behind it
+            constexpr size_t slots_filled = 2;  // of a packet in front of the loop or behind it
             const int64_t issued = one.interval * (loop.extent + one.stages - 1);
             const size_t packets = gather(code).size() + (one.prologue.size() + one.epilogue.size()) / slots_filled;
-            return entered * static_cast<double>(one.evicting ? issued + issued / waits : issued) + fetch_cycles(machine_) * static_cast<double>(packets);
+            return entered * static_cast<double>(one.evicting ? issued + issued / waits : issued) +
+                   fetch_cycles(machine_) * static_cast<double>(packets);
         };
         std::optional<AlikeRows> best;
         std::optional<double> least;
@@ -311,7 +345,8 @@ private:
     }
 
     bool pays_to_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
-        return idling_pays(machine_, static_cast<double>(gather(graph).size()), static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
+        return idling_pays(machine_, static_cast<double>(gather(graph).size()),
+                           static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
     }
 
     // The value of the variable so many iterations before the last, made in front of the loop.
@@ -330,11 +365,14 @@ private:
     Reg loaded_constant(int32_t value, Reg beside) {
         const auto bank = [&](Reg r) { return kernel_.registers[r.id].bank; };
         Reg reg = kernel_.constant(value);
-        for (int copy = 1; reg != zero_scalar && bank(reg) >= 0 && bank(reg) == bank(beside); copy++) reg = kernel_.constant(value, copy);
+        for (int copy = 1; reg != zero_scalar && bank(reg) >= 0 && bank(reg) == bank(beside); copy++)
+            reg = kernel_.constant(value, copy);
         if (reg != zero_scalar && bank(reg) < 0 && bank(beside) >= 0)
-            kernel_.registers[reg.id].bank = static_cast<int8_t>((bank(beside) + 1) % std::max<int64_t>(1, machine_.regs.scalar_banks));
+            kernel_.registers[reg.id].bank =
+                static_cast<int8_t>((bank(beside) + 1) % std::max<int64_t>(1, machine_.regs.scalar_banks));
         std::vector<Op> &entry = blocks_.front().ops;
-        if (reg == zero_scalar || std::any_of(entry.begin(), entry.end(), [&](const Op &op) { return op.dst == reg; })) return reg;
+        if (reg == zero_scalar || std::any_of(entry.begin(), entry.end(), [&](const Op &op) { return op.dst == reg; }))
+            return reg;
         Op op;
         op.opcode = Opcode::addi_s;
         op.dst = reg;
@@ -345,7 +383,8 @@ private:
     }
 
     // -0, which changes no sum, in place of what the iteration before the first would have made: first 0 * -1,
-    // and from it -0 * 0 on the multiplier or -0 - 0 on the adder, whichever has less to do: the sums themselves mostly run in the same block.
+    // and from it -0 * 0 on the multiplier or -0 - 0 on the adder, whichever has less to do: the sums themselves mostly run in
+    // the same block.
     void defer(size_t b, const std::vector<DeferredSum> &deferred) {
         if (deferred.empty()) return;
         std::vector<Op> sums, neutral;
@@ -378,13 +417,15 @@ private:
         const size_t inline_blocks = blocks_.size();
         // Results leave in every iteration of the loops around, loads in fewer: the code of results is closest to the loop.
         const auto stores = [](const Op &op) {
-            return std::any_of(op.side->begin(), op.side->end(), [](const Op &inner) { return inner.opcode == Opcode::scpad_st; });
+            return std::any_of(op.side->begin(), op.side->end(),
+                               [](const Op &inner) { return inner.opcode == Opcode::scpad_st; });
         };
         for (const bool results : {true, false})
             for (size_t b = 0; b < inline_blocks; b++)
                 for (size_t p = 0; p < blocks_[b].packets.size(); p++)
                     for (size_t i = 0; i < blocks_[b].packets[p].size(); i++)
-                        if (blocks_[b].packets[p][i].side && stores(blocks_[b].packets[p][i]) == results) take_out_of_line(b, p, i, inline_blocks);
+                        if (blocks_[b].packets[p][i].side && stores(blocks_[b].packets[p][i]) == results)
+                            take_out_of_line(b, p, i, inline_blocks);
     }
 
     void take_out_of_line(size_t b, size_t p, size_t i, size_t inline_blocks) {
@@ -403,23 +444,29 @@ private:
         blocks_.back().packets.push_back({back});
     }
 
-    // That place, but right behind the loop that block b is where the code there would push the loop's packets out of the instruction cache.
+    // That place, but right behind the loop that block b is where the code there would push the loop's packets out of the
+    // instruction cache.
     int apart_from_loop(size_t b, int place, int64_t operations) const {
         if (!machine_.timed() || loop_of(b) < 0) return place;
         int64_t packets = 0;
         for (size_t i = b; i < blocks_.size(); i++)
-            if (const Block &block = blocks_[i]; block.from_block < 0 ? static_cast<int>(i) < place : block.before > static_cast<int>(b) && block.before <= place) packets += static_cast<int64_t>(block.packets.size());
+            if (const Block &block = blocks_[i]; block.from_block < 0
+                                                     ? static_cast<int>(i) < place
+                                                     : block.before > static_cast<int>(b) && block.before <= place)
+                packets += static_cast<int64_t>(block.packets.size());
         // Packets that the ends of blocks still get, and lines at both ends.
         constexpr int64_t margin = 12;
-        const int64_t capacity = machine_.icache.bytes / machine_.issue.packet_bytes, length = static_cast<int64_t>(blocks_[b].packets.size());
+        const int64_t capacity = machine_.icache.bytes / machine_.issue.packet_bytes,
+                      length = static_cast<int64_t>(blocks_[b].packets.size());
         const int64_t first = packets % capacity;
-        const bool meets = packets + operations + margin > capacity && (first < length + margin || first + operations + margin > capacity);
+        const bool meets =
+            packets + operations + margin > capacity && (first < length + margin || first + operations + margin > capacity);
         return meets && length + operations + margin < capacity ? static_cast<int>(b) + 1 : place;
     }
 
-    // The place behind the loop around a block and that around it, for code that they branch to: a forward branch is predicted not
-    // taken, and what is near does not push the loop out of the instruction cache. Ends of loops further out that are only a few
-    // packets come before it: they follow when results leave, and a line that is missing then has to wait for them.
+    // The place behind the loop around a block and that around it, for code that they branch to: a forward branch is predicted
+    // not taken, and what is near does not push the loop out of the instruction cache. Ends of loops further out that are only
+    // a few packets come before it: they follow when results leave, and a line that is missing then has to wait for them.
     int behind_nest(size_t b, size_t blocks) const {
         constexpr size_t few_packets = 2;
         int place = static_cast<int>(b) + 1, loops = 0;
@@ -434,10 +481,10 @@ private:
         return place;
     }
 
-    // Branches that do not reach their block out of line go to a jump that does: behind their own block, in front of it, or, if both
-    // are too far, right behind the branch.
+    // Branches that do not reach their block out of line go to a jump that does: behind their own block, in front of it, or, if
+    // both are too far, right behind the branch.
     void add_islands() {
-        constexpr int64_t room_for_others = 8;   // jumps
+        constexpr int64_t room_for_others = 8;  // jumps
         const size_t blocks = blocks_.size();
         for (size_t o = 0; o < blocks; o++) {
             if (blocks_[o].from_block < 0) continue;
@@ -543,16 +590,21 @@ private:
         append_jump(block, end.target);
     }
 
-    // A line that is missing once results are leaving comes when all of their beats are written. What stands between the first of
-    // these transfers and the jump that ends the block takes two lines, the second of which is asked for before the first beat leaves.
+    // A line that is missing once results are leaving comes when all of their beats are written. What stands between the first
+    // of these transfers and the jump that ends the block takes two lines, the second of which is asked for before the first
+    // beat leaves.
     void keep_end_together(size_t b) {
         std::vector<OpGroup> &packets = blocks_[b].packets;
-        if (!optimize_ || !machine_.timed() || packets.empty() || packets.back().front().opcode != Opcode::jal || blocks_[b].from_block >= 0) return;
+        if (!optimize_ || !machine_.timed() || packets.empty() || packets.back().front().opcode != Opcode::jal ||
+            blocks_[b].from_block >= 0)
+            return;
         const auto starts = [](const Op &op) { return op.opcode == Opcode::scpad_st; };
-        const auto first = std::find_if(packets.begin(), packets.end(), [&](const OpGroup &packet) { return std::any_of(packet.begin(), packet.end(), starts); });
+        const auto first = std::find_if(packets.begin(), packets.end(), [&](const OpGroup &packet) {
+            return std::any_of(packet.begin(), packet.end(), starts);
+        });
         const int64_t line = machine_.icache.line, bytes = packet_bytes * (packets.end() - first);
         const int64_t at = lay_out(blocks_).start[b] + packet_bytes * (first - packets.begin());
-        constexpr int most = 9;   // of 16 packets, three begin where that is possible
+        constexpr int most = 9;  // of 16 packets, three begin where that is possible
         for (int fillers = 0; bytes > 0 && fillers <= most; fillers++) {
             if ((at + fillers * packet_bytes) % line + bytes > 2 * line) continue;
             Op idle;
@@ -564,7 +616,8 @@ private:
         }
     }
 
-    // Packets of the blocks from `first` up to `last`, which is not counted, with room at their ends for branches still to come.
+    // Packets of the blocks from `first` up to `last`, which is not counted, with room at their ends for branches still to
+    // come.
     size_t packets_between(size_t first, size_t last, size_t room) const {
         size_t count = 0;
         for (size_t b = first; b < last; b++) count += blocks_[b].packets.size() + room;
@@ -604,17 +657,20 @@ private:
     Blocks &blocks_;
     bool optimize_;
     const PackOptions &options_;
-    std::vector<std::pair<size_t, int64_t>> overlapped_;   // loops that run iterations side by side, and how many
-    std::vector<size_t> turned_;   // blocks that are turned loops
-    bool idle_ = false;            // stages of a loop run idle
-    bool joined_ = false;          // the ends of a nest are one block
+    std::vector<std::pair<size_t, int64_t>> overlapped_;  // loops that run iterations side by side, and how many
+    std::vector<size_t> turned_;                          // blocks that are turned loops
+    bool idle_ = false;                                   // stages of a loop run idle
+    bool joined_ = false;                                 // the ends of a nest are one block
     Delays delays_;
-    std::set<size_t> pipelined_;   // loop bodies whose iterations follow each other as planned
-    std::map<size_t, Variant> densest_;   // of straight code that runs more than once, and how many cycles longer it takes than the fastest
+    std::set<size_t> pipelined_;  // loop bodies whose iterations follow each other as planned
+    std::map<size_t, Variant>
+        densest_;  // of straight code that runs more than once, and how many cycles longer it takes than the fastest
 };
 
 }  // namespace
 
-Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options) { return Packer(kernel, blocks, optimize, options).run(); }
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options) {
+    return Packer(kernel, blocks, optimize, options).run();
+}
 
 }  // namespace atalla::codegen

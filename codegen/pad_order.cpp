@@ -19,7 +19,7 @@ constexpr int most_iterations = 64;
 
 // What the pads have still to write, in cycles from now.
 struct Queues {
-    std::array<int, most_pads> free{};   // by pad: until the last row is written
+    std::array<int, most_pads> free{};  // by pad: until the last row is written
     // By allocation, and by slot of those whose slots rotate: until the last of its rows starts.
     std::map<std::pair<int, int>, int> started;
     bool operator==(const Queues &) const = default;
@@ -54,7 +54,7 @@ private:
     // A load that may start so many cycles too early.
     struct Late {
         int packet = 0, missing = 0;
-        bool own = false;   // the store is in the same block
+        bool own = false;  // the store is in the same block
     };
     struct Store {
         const PadAccess *access;
@@ -62,7 +62,9 @@ private:
     };
 
     static std::pair<int, int> rows_of(const PadAccess &access) { return {access.allocation, access.turn}; }
-    bool turns(size_t b) const { return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b); }
+    bool turns(size_t b) const {
+        return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b);
+    }
     int64_t iterations(size_t b) const {
         for (const LoopInfo &loop : kernel_.loops)
             if (turns(b) && loop.index == blocks_[b].end.index) return loop.extent;
@@ -84,7 +86,8 @@ private:
                 if (op.opcode != Opcode::vreg_st || !op.access) continue;
                 int &free = queues.free[static_cast<size_t>(op.pad) % most_pads];
                 // A store does not issue while so many of its pad wait.
-                const int start = std::clamp(free, cycle, cycle + static_cast<int>(kernel_.machine->vlsu.store_queue * kernel_.machine->pad.write_ii));
+                const int start = std::clamp(
+                    free, cycle, cycle + static_cast<int>(kernel_.machine->vlsu.store_queue * kernel_.machine->pad.write_ii));
                 free = start + static_cast<int>(kernel_.machine->pad.write_ii);
                 own.push_back({&*op.access, start});
             }
@@ -120,7 +123,8 @@ private:
                 const Terminator &end = blocks_[b].end;
                 if (!end.leaves()) reach(b + 1);
                 // A loop's own iterations were counted.
-                if (end.kind == Terminator::Skip || (end.kind == Terminator::Loop && !turns(b))) reach(static_cast<size_t>(end.target));
+                if (end.kind == Terminator::Skip || (end.kind == Terminator::Loop && !turns(b)))
+                    reach(static_cast<size_t>(end.target));
             }
         }
     }
@@ -129,26 +133,30 @@ private:
         // Rows of a transfer may come in between.
         const int margin = 2 * static_cast<int>(kernel_.machine->pad.write_ii);
         std::optional<Late> late;
-        through(b, entered_[b], [&](int packet, int cycle, const Op &load, const Queues &queues, const std::vector<Store> &own) {
-            if (late) return;
-            const auto check = [&](int started, bool of_block) {
-                // Stores that do not wait keep the distance that the edges of their block have.
-                if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
-            };
-            if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end()) check(found->second, false);
-            for (const Store &store : own)
-                if (may_alias(kernel_, *store.access, *load.access)) check(store.start, true);
-        });
+        through(b, entered_[b],
+                [&](int packet, int cycle, const Op &load, const Queues &queues, const std::vector<Store> &own) {
+                    if (late) return;
+                    const auto check = [&](int started, bool of_block) {
+                        // Stores that do not wait keep the distance that the edges of their block have.
+                        if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
+                    };
+                    if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end())
+                        check(found->second, false);
+                    for (const Store &store : own)
+                        if (may_alias(kernel_, *store.access, *load.access)) check(store.start, true);
+                });
         return late;
     }
 
-    // What is late in the first iteration of a loop alone is late because of what runs in front of it, where a delay runs once: in front of the outermost
-    // loop around a block for which that is so, and which is entered from the block in front of it alone.
+    // What is late in the first iteration of a loop alone is late because of what runs in front of it, where a delay runs once:
+    // in front of the outermost loop around a block for which that is so, and which is entered from the block in front of it
+    // alone.
     bool delay_in_front(size_t b, const Late &late) {
-        std::vector<size_t> heads;   // innermost first
+        std::vector<size_t> heads;  // innermost first
         for (size_t end = b; end < blocks_.size(); end++) {
             const Terminator &loop = blocks_[end].end;
-            if (loop.kind != Terminator::Loop || static_cast<size_t>(loop.target) > (heads.empty() ? b : heads.back())) continue;
+            if (loop.kind != Terminator::Loop || static_cast<size_t>(loop.target) > (heads.empty() ? b : heads.back()))
+                continue;
             const auto head = static_cast<size_t>(loop.target);
             if (head == 0 || blocks_[head - 1].end.kind != Terminator::Next || is_skipped_to(head, end)) break;
             if (heads.empty() || head < heads.back()) heads.push_back(head);
@@ -169,7 +177,9 @@ private:
     bool is_skipped_to(size_t first, size_t last) const {
         for (size_t b = 0; b < first; b++) {
             const Terminator &end = blocks_[b].end;
-            if (end.kind == Terminator::Skip && static_cast<size_t>(end.target) >= first && static_cast<size_t>(end.target) <= last) return true;
+            if (end.kind == Terminator::Skip && static_cast<size_t>(end.target) >= first &&
+                static_cast<size_t>(end.target) <= last)
+                return true;
         }
         return false;
     }
@@ -193,12 +203,13 @@ private:
     Blocks &blocks_;
     Delays &delays_;
     const std::function<bool(size_t)> &is_loop_body_;
-    std::vector<Queues> entered_;   // by block
+    std::vector<Queues> entered_;  // by block
 };
 
 }  // namespace
 
-void keep_loads_behind_stores(const Kernel &kernel, Blocks &blocks, Delays &delays, const std::function<bool(size_t)> &is_loop_body) {
+void keep_loads_behind_stores(const Kernel &kernel, Blocks &blocks, Delays &delays,
+                              const std::function<bool(size_t)> &is_loop_body) {
     if (kernel.machine->timed()) PadOrder(kernel, blocks, delays, is_loop_body).run();
 }
 

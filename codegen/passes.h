@@ -23,8 +23,8 @@ void reload(Kernel &kernel);
 // Gives the iterations of an innermost loop rows of their own for what each of them stores and loads again.
 void expand(Kernel &kernel);
 
-// Where the end of a loop's body stores accumulators that its start clears, clears them there, beside the stores, and in front of the
-// loop.
+// Where the end of a loop's body stores accumulators that its start clears, clears them there, beside the stores, and in front
+// of the loop.
 void clear_behind(Kernel &kernel);
 
 // Gives every allocation its pads and rows (whole rows round several pads where every access allows it) and cuts copies into
@@ -39,34 +39,34 @@ void overlap(Kernel &kernel, bool ahead);
 void lower_addresses(Kernel &kernel, bool optimize);
 
 // Flattens the tree into basic blocks and adds the loop control. `in_order`: packing keeps the order of the operations, so that
-// what stands where it is needed takes a register for no longer. `constants`: made once, at the start, unless they are many, or by each block
-// that uses them.
+// what stands where it is needed takes a register for no longer. `constants`: made once, at the start, unless they are many, or
+// by each block that uses them.
 enum class MakeConstants { AtStart, InBlocks };
 Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants = MakeConstants::AtStart);
 
 // Gives registers the banks that they should be read from, so that packing can avoid conflicts.
 void assign_banks(Kernel &kernel, const Blocks &blocks);
 
-// What packing may spend registers and code on: loops around the array that turn (modulo.h), and iterations that overlap: of those
-// that make fewer values than half of the vector registers the ones that make no masks, or all, and longer ones.
+// What packing may spend registers and code on: loops around the array that turn (modulo.h), and iterations that overlap: of
+// those that make fewer values than half of the vector registers the ones that make no masks, or all, and longer ones.
 enum class OverlapIterations { WithoutMasks, Short, Long };
 struct PackOptions {
     bool turn = true;
-    bool join = true;          // the ends of nests may be one block (nest_ends.h)
-    bool idle = true;          // stages of pipelined loops may run idle (idle_stages.h)
+    bool join = true;  // the ends of nests may be one block (nest_ends.h)
+    bool idle = true;  // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
-    std::set<size_t> short_loops;   // blocks that are loops of which no long iterations overlap
-    bool in_order = false;     // straight code keeps about the order that it has, which needs the fewest registers
+    std::set<size_t> short_loops;  // blocks that are loops of which no long iterations overlap
+    bool in_order = false;         // straight code keeps about the order that it has, which needs the fewest registers
 };
 
 // Puts the operations of each block into packets.
 struct Packed {
-    bool overlapped = false;   // an iteration overlaps the next
-    bool turned = false;       // a loop was,
-    bool idle = false;         // stages of a loop run idle,
-    bool joined = false;       // the ends of a nest are one block,
-    bool turned_fit = true;    // nests around those that were turned are in the instruction cache all the time
-    std::set<size_t> unfit;    // loops because of whose overlap a nest left it
+    bool overlapped = false;  // an iteration overlaps the next
+    bool turned = false;      // a loop was,
+    bool idle = false;        // stages of a loop run idle,
+    bool joined = false;      // the ends of a nest are one block,
+    bool turned_fit = true;   // nests around those that were turned are in the instruction cache all the time
+    std::set<size_t> unfit;   // loops because of whose overlap a nest left it
 };
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
 

@@ -46,20 +46,25 @@ private:
         } else if (op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st) {
             // A pad has one transfer at a time.
             for (auto entry = pending_.begin(); entry != pending_.end();)
-                entry = ended(entry->second, [&](const Transfer &t) { return t.pad == op.pad; }) ? pending_.erase(entry) : std::next(entry);
+                entry = ended(entry->second, [&](const Transfer &t) { return t.pad == op.pad; }) ? pending_.erase(entry)
+                                                                                                 : std::next(entry);
             if (op.dst.defined()) pending_[op.dst].push_back({path_, op.pad});
         } else if (!op.value) {
             for (Reg r : op.src) {
                 const auto found = pending_.find(r);
-                if (found != pending_.end() && ended(found->second, [](const Transfer &) { return true; })) pending_.erase(found);
+                if (found != pending_.end() && ended(found->second, [](const Transfer &) { return true; }))
+                    pending_.erase(found);
             }
         }
     }
 
-    // Takes out those that have ended when what is visited runs: of `which`, if everything around it is around the transfer as well.
+    // Takes out those that have ended when what is visited runs: of `which`, if everything around it is around the transfer as
+    // well.
     template <typename Which>
     bool ended(std::vector<Transfer> &transfers, Which &&which) const {
-        std::erase_if(transfers, [&](const Transfer &t) { return which(t) && t.path.size() >= path_.size() && std::equal(path_.begin(), path_.end(), t.path.begin()); });
+        std::erase_if(transfers, [&](const Transfer &t) {
+            return which(t) && t.path.size() >= path_.size() && std::equal(path_.begin(), path_.end(), t.path.begin());
+        });
         return transfers.empty();
     }
 

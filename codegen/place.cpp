@@ -46,7 +46,7 @@ bool fits(const Kernel &kernel, const LinearForm &row, bool copy, const Layout &
 
 // The layout that spreads an allocation over the most pads, up to `pads`; small blocks first, or the wanted one alone.
 Layout widest_layout(Kernel &kernel, int allocation, int pads, int64_t wanted_block) {
-    std::vector<std::pair<const LinearForm *, bool>> rows;   // and whether a copy's
+    std::vector<std::pair<const LinearForm *, bool>> rows;  // and whether a copy's
     std::set<int64_t> blocks = {1};
     for_each_node(kernel.body, [&](Node &node) {
         const LinearForm *row = nullptr;
@@ -62,7 +62,9 @@ Layout widest_layout(Kernel &kernel, int allocation, int pads, int64_t wanted_bl
     for (int interleave = pads; interleave > 1; interleave /= 2)
         for (int64_t block : blocks) {
             const Layout layout{interleave, block};
-            if (block > 0 && std::all_of(rows.begin(), rows.end(), [&](const auto &row) { return fits(kernel, *row.first, row.second, layout); })) return layout;
+            if (block > 0 && std::all_of(rows.begin(), rows.end(),
+                                         [&](const auto &row) { return fits(kernel, *row.first, row.second, layout); }))
+                return layout;
         }
     return {};
 }
@@ -73,15 +75,17 @@ void join_dimensions(Box &box) {
         for (size_t next = 0; next < box.dims.size(); next++) {
             Box::Dim &inner = box.dims[d];
             const Box::Dim outer = box.dims[next];
-            if (next == d || outer.extent == 1 || outer.row_stride != inner.row_stride * inner.extent || outer.mem_stride != inner.mem_stride * inner.extent) continue;
+            if (next == d || outer.extent == 1 || outer.row_stride != inner.row_stride * inner.extent ||
+                outer.mem_stride != inner.mem_stride * inner.extent)
+                continue;
             inner.extent *= outer.extent;
             box.dims.erase(box.dims.begin() + static_cast<std::ptrdiff_t>(next));
             return join_dimensions(box);
         }
 }
 
-// Rows of a tile where so many go round `residues` pads. Tiles of equal size where a few more of them make that possible: their transfers
-// follow one another at equal steps.
+// Rows of a tile where so many go round `residues` pads. Tiles of equal size where a few more of them make that possible: their
+// transfers follow one another at equal steps.
 int64_t tile_rows(int64_t extent, int64_t residues, int64_t limit) {
     const int64_t fewest = ceil_div(ceil_div(extent, residues), limit);
     for (int64_t tiles = fewest; tiles <= fewest + fewest / 2; tiles++)
@@ -117,12 +121,14 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
         dim.extent = steps;
         box.dims.push_back(outer);
     }
-    int64_t reach = floor_mod(box.row, allocation.block);   // the furthest row from the start of its block
-    for (const Box::Dim &dim : box.dims) reach += dim.row_stride % allocation.block == 0 ? 0 : dim.row_stride * (dim.extent - 1);
+    int64_t reach = floor_mod(box.row, allocation.block);  // the furthest row from the start of its block
+    for (const Box::Dim &dim : box.dims)
+        reach += dim.row_stride % allocation.block == 0 ? 0 : dim.row_stride * (dim.extent - 1);
     // Steps of a dimension that stay in one pad, one row further: 1 of them, or as many as go round the pads.
     const auto steps_to_next_row = [&](const Box::Dim &dim) -> int64_t {
         if (dim.row_stride == 1 && (allocation.interleave == 1 || (blocks && reach < allocation.block))) return 1;
-        if (allocation.block == 1 && dim.row_stride > 0 && allocation.interleave % dim.row_stride == 0) return allocation.interleave / dim.row_stride;
+        if (allocation.block == 1 && dim.row_stride > 0 && allocation.interleave % dim.row_stride == 0)
+            return allocation.interleave / dim.row_stride;
         return 0;
     };
     int row_dim = -1;
@@ -139,13 +145,15 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
         if (static_cast<int>(d) == row_dim) return enumerate(d + 1, chunk, row, mem);
         if (d < box.dims.size()) {
             const Box::Dim &dim = box.dims[d];
-            for (int64_t i = 0; i < dim.extent; i++) enumerate(d + 1, chunk, row + i * dim.row_stride, mem + i * dim.mem_stride);
+            for (int64_t i = 0; i < dim.extent; i++)
+                enumerate(d + 1, chunk, row + i * dim.row_stride, mem + i * dim.mem_stride);
             return;
         }
         for (int64_t r = 0; r < residues; r++) {
             const int64_t first = chunk * most * residues + r;
             if (first >= rows.extent) continue;
-            const int64_t count = std::min(most, (rows.extent - first + residues - 1) / residues), at = row + first * rows.row_stride;
+            const int64_t count = std::min(most, (rows.extent - first + residues - 1) / residues),
+                          at = row + first * rows.row_stride;
             Tile tile;
             tile.pad = allocation.pad_of(at);
             tile.row = allocation.row_in_pad(at);
@@ -159,12 +167,13 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++) enumerate(0, chunk, box.row, box.mem);
 }
 
-// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages of the
-// DRAM, those that are moved at the same time are in different bank groups if there are some: neighbours in a turn, or where a turn lies in one
-// group and the next in another, every other pad is a turn ahead.
+// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages
+// of the DRAM, those that are moved at the same time are in different bank groups if there are some: neighbours in a turn, or
+// where a turn lies in one group and the next in another, every other pad is a turn ahead.
 class Turns {
 public:
-    Turns(const std::vector<Tile> &tiles, const Machine &machine) : page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
+    Turns(const std::vector<Tile> &tiles, const Machine &machine)
+        : page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
         std::map<int, int> count;
         for (const Tile &tile : tiles) turns_.push_back({count[tile.pad]++, tile});
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -172,8 +181,10 @@ public:
 
     std::vector<Tile> in_order(bool even) {
         if (inside_pages()) {
-            if (!even && change_groups()) exchange();
-            else mix_groups();
+            if (!even && change_groups())
+                exchange();
+            else
+                mix_groups();
         }
         std::vector<Tile> tiles;
         for (const auto &[turn, tile] : turns_) tiles.push_back(tile);
@@ -184,7 +195,9 @@ private:
     int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
 
     bool inside_pages() const {
-        return page_ > 0 && std::all_of(turns_.begin(), turns_.end(), [&](const auto &turn) { return turn.first > 0 || turn.second.rows * turn.second.pitch <= page_; });
+        return page_ > 0 && std::all_of(turns_.begin(), turns_.end(), [&](const auto &turn) {
+                   return turn.first > 0 || turn.second.rows * turn.second.pitch <= page_;
+               });
     }
 
     // Do all pads take part in an even number of turns, each in one group and not in that of the turn before?
@@ -195,7 +208,8 @@ private:
             if (group.try_emplace(turn, group_of(tile)).first->second != group_of(tile)) return false;
         for (int turn = 1; turn <= last; turn++)
             if (group[turn] == group[turn - 1]) return false;
-        return last % 2 == 1 && turns_.size() % static_cast<size_t>(last + 1) == 0 && turns_.size() > static_cast<size_t>(last + 1);
+        return last % 2 == 1 && turns_.size() % static_cast<size_t>(last + 1) == 0 &&
+               turns_.size() > static_cast<size_t>(last + 1);
     }
 
     // First the even turns of even pads beside the odd ones of odd pads, then the others.
@@ -218,7 +232,7 @@ private:
             });
     }
 
-    const int64_t page_, groups_;   // elements of a page
+    const int64_t page_, groups_;  // elements of a page
     std::vector<std::pair<int, Tile>> turns_;
 };
 
@@ -228,9 +242,10 @@ bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box>
     int64_t lowest = rows.constant, highest = rows.constant;
     for (const auto &[atom, step] : rows.terms) {
         if (!kernel.atoms[static_cast<size_t>(atom)].is_loop) return false;
-        (step < 0 ? lowest : highest) += step * (kernel.loops[static_cast<size_t>(kernel.atoms[static_cast<size_t>(atom)].loop)].extent - 1);
+        (step < 0 ? lowest : highest) +=
+            step * (kernel.loops[static_cast<size_t>(kernel.atoms[static_cast<size_t>(atom)].loop)].extent - 1);
     }
-    int64_t most = 0;   // of the boxes
+    int64_t most = 0;  // of the boxes
     for (const Box &box : boxes) {
         int64_t last = box.row;
         for (const Box::Dim &dim : box.dims) last += std::max<int64_t>(0, dim.row_stride * (dim.extent - 1));
@@ -243,17 +258,22 @@ bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box>
 int64_t slot_rows_of(Kernel &kernel, int index, const Allocation &allocation) {
     const Rings rings(kernel, true);
     const Ring *ring = rings.of(index);
-    if (ring == nullptr || ring->rows <= 0 || ring->rows % (allocation.block * allocation.interleave) != 0 || allocation.rows % ring->rows != 0) return 0;
+    if (ring == nullptr || ring->rows <= 0 || ring->rows % (allocation.block * allocation.interleave) != 0 ||
+        allocation.rows % ring->rows != 0)
+        return 0;
     bool apart = true;
     for_each_node(kernel.body, [&](Node &node) {
-        if (node.op && node.op->access && node.op->access->allocation == index) apart = apart && stays_in_slot(kernel, node.op->access->row, {}, ring->rows);
-        if (node.copy && node.copy->allocation == index) apart = apart && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
+        if (node.op && node.op->access && node.op->access->allocation == index)
+            apart = apart && stays_in_slot(kernel, node.op->access->row, {}, ring->rows);
+        if (node.copy && node.copy->allocation == index)
+            apart = apart && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
     });
     return apart ? ring->rows : 0;
 }
 
-// Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h), and between the
-// slots of a ring, which transfers use at the same time. Of others, loads come in the first stages: they need none in front.
+// Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h), and
+// between the slots of a ring, which transfers use at the same time. Of others, loads come in the first stages: they need none
+// in front.
 void add_guard_rows(Kernel &kernel, int index) {
     Allocation &allocation = kernel.allocations[static_cast<size_t>(index)];
     if (!kernel.machine->timed()) return;
@@ -281,7 +301,12 @@ void add_guard_rows(Kernel &kernel, int index) {
 class Stacks {
 public:
     Stacks(Kernel &kernel, const std::map<std::string, PadLayout> &wanted, bool guards, bool round = true)
-        : kernel_(kernel), wanted_(wanted), guards_(guards), round_(round), pads_(static_cast<int>(kernel.machine->pad.count)), top_(static_cast<size_t>(pads_), 0) {}
+        : kernel_(kernel),
+          wanted_(wanted),
+          guards_(guards),
+          round_(round),
+          pads_(static_cast<int>(kernel.machine->pad.count)),
+          top_(static_cast<size_t>(pads_), 0) {}
 
     // As many pads as every access allows; fewer where that many have no room left at the same height.
     bool add(size_t i) {
@@ -315,7 +340,8 @@ public:
         std::vector<std::pair<int, int64_t>> keys;
         for (size_t i = 0; i < kernel_.allocations.size(); i++) {
             const Allocation &allocation = kernel_.allocations[i];
-            keys.emplace_back(-widest_layout(kernel_, static_cast<int>(i), most_pads(allocation), block(allocation)).interleave, -allocation.rows);
+            keys.emplace_back(-widest_layout(kernel_, static_cast<int>(i), most_pads(allocation), block(allocation)).interleave,
+                              -allocation.rows);
         }
         std::vector<size_t> order(keys.size());
         std::iota(order.begin(), order.end(), size_t{0});
@@ -337,10 +363,10 @@ private:
 
     Kernel &kernel_;
     const std::map<std::string, PadLayout> &wanted_;
-    bool guards_;                // leave guard rows
-    bool round_;                 // allocations may go round several pads
+    bool guards_;  // leave guard rows
+    bool round_;   // allocations may go round several pads
     int pads_;
-    std::vector<int64_t> top_;   // by pad: the first free row
+    std::vector<int64_t> top_;  // by pad: the first free row
 };
 
 void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
@@ -359,8 +385,10 @@ void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &w
         if (found == order.end()) return;
         without_room = &kernel.allocations[*found];
     }
-    throw Error(fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile", without_room->name,
-                            without_room->rows_per_pad(), kernel.machine->pad_rows() - without_room->base_row, kernel.machine->pad_rows()));
+    throw Error(
+        fmt::format("cannot generate code: '{}' needs {} rows of a pad, but at most {} of {} are left; use a smaller tile",
+                    without_room->name, without_room->rows_per_pad(), kernel.machine->pad_rows() - without_room->base_row,
+                    kernel.machine->pad_rows()));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Rows of the pads that are read early and late in an iteration are loaded twice: a value that waits in a register keeps the
-// iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared or compared with themselves come
-// twice, too, into registers of two banks: one register read twice is a bank conflict. So do sums and differences that are squared, where
-// the adder has less to do than the multiplier.
+// iterations of a loop from overlapping, and a load costs less than a copy. Rows that are squared or compared with themselves
+// come twice, too, into registers of two banks: one register read twice is a bank conflict. So do sums and differences that are
+// squared, where the adder has less to do than the multiplier.
 #include <algorithm>
 #include <map>
 
@@ -14,10 +14,14 @@ namespace atalla::codegen {
 namespace {
 
 // x - 0, in all lanes.
-bool is_copy(const Op &op) { return op.opcode == Opcode::sub_vv && op.src[1] == zero_vector && !op.mask.defined() && !op.keeps_dst; }
+bool is_copy(const Op &op) {
+    return op.opcode == Opcode::sub_vv && op.src[1] == zero_vector && !op.mask.defined() && !op.keeps_dst;
+}
 
 // A sum or difference that can be made a second time.
-bool is_sum(const Op &op) { return info(op.opcode).unit == Unit::Alu && !op.mask.defined() && !op.keeps_dst && !reads(op, op.dst) && !is_copy(op); }
+bool is_sum(const Op &op) {
+    return info(op.opcode).unit == Unit::Alu && !op.mask.defined() && !op.keeps_dst && !reads(op, op.dst) && !is_copy(op);
+}
 
 class Reloader {
 public:
@@ -67,7 +71,7 @@ private:
             Reg now = load.dst;
             for (const Reader &reader : readers) {
                 Op &op = *body_[reader.at].op;
-                if (op.opcode == Opcode::vreg_ld) continue;   // it was a copy
+                if (op.opcode == Opcode::vreg_ld) continue;  // it was a copy
                 if (reader.depth >= since + most_waiting) {
                     Op again = load;
                     now = again.dst = kernel_.vector(kernel_.registers[load.dst.id].name);
@@ -82,7 +86,7 @@ private:
 
     // x * x of a row, or x != x, as x * y, with y loaded from where x was; or of a sum, with y added up as x was.
     void squares(size_t first, size_t end) {
-        int64_t room = 0;   // of the adder
+        int64_t room = 0;  // of the adder
         for (size_t i = first; i < end; i++) {
             const Unit unit = info(body_[i].op->opcode).unit;
             room += unit == Unit::Mul ? 1 : unit == Unit::Alu ? -1 : 0;
@@ -104,35 +108,40 @@ private:
         }
     }
 
-    // Those of a load that is the only one to write its register, up to where its row may change; none if there are others. What is made of it
-    // may go through rows of the pads.
+    // Those of a load that is the only one to write its register, up to where its row may change; none if there are others.
+    // What is made of it may go through rows of the pads.
     std::vector<Reader> readers_of(size_t at, size_t end) const {
         const Op &load = *body_[at].op;
         std::map<Reg, int> ready = {{load.dst, result_latency(*kernel_.machine, load.opcode)}};
-        std::map<std::pair<int, LinearForm>, int> stored;   // rows that are made of it
+        std::map<std::pair<int, LinearForm>, int> stored;  // rows that are made of it
         std::vector<Reader> readers;
         for (size_t i = at + 1; i < end; i++) {
             const Op &op = *body_[i].op;
             if (op.dst == load.dst) return {};
-            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(kernel_, *load.access, *op.access)) || op.orders == load.access->allocation) break;
+            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(kernel_, *load.access, *op.access)) ||
+                op.orders == load.access->allocation)
+                break;
             int depth = 0;
             for (Reg r : reads_of(op))
                 if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);
-            if (op.access && op.opcode == Opcode::vreg_st && depth > 0) stored[{op.access->allocation, op.access->row}] = depth + result_latency(*kernel_.machine, op.opcode);
+            if (op.access && op.opcode == Opcode::vreg_st && depth > 0)
+                stored[{op.access->allocation, op.access->row}] = depth + result_latency(*kernel_.machine, op.opcode);
             if (op.access && op.opcode == Opcode::vreg_ld)
-                if (const auto found = stored.find({op.access->allocation, op.access->row}); found != stored.end()) depth = std::max(depth, found->second);
-            if (op.dst.defined() && (depth > 0 || ready.count(op.dst))) ready[op.dst] = depth + result_latency(*kernel_.machine, op.opcode);
+                if (const auto found = stored.find({op.access->allocation, op.access->row}); found != stored.end())
+                    depth = std::max(depth, found->second);
+            if (op.dst.defined() && (depth > 0 || ready.count(op.dst)))
+                ready[op.dst] = depth + result_latency(*kernel_.machine, op.opcode);
             if (reads(op, load.dst)) readers.push_back({i, depth});
         }
         std::stable_sort(readers.begin(), readers.end(), [](const Reader &a, const Reader &b) { return a.depth < b.depth; });
         return readers;
     }
 
-    static constexpr int most_waiting = 32;   // cycles
+    static constexpr int most_waiting = 32;  // cycles
     Kernel &kernel_;
     Body &body_;
-    bool late_readers_;   // do those that read late get loads of their own?
-    std::map<size_t, std::vector<Op>> before_;   // what is made again, to be put in
+    bool late_readers_;                         // do those that read late get loads of their own?
+    std::map<size_t, std::vector<Op>> before_;  // what is made again, to be put in
 };
 
 void reload(Kernel &kernel, Body &body, bool innermost) {

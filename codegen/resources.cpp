@@ -38,13 +38,22 @@ constexpr int bit_of(Unit unit) { return ResourceTable::unit_bit(unit); }
 int ResourceTable::busy_cycles(Opcode opcode) const {
     if (!machine_.timed()) return 1;
     switch (info(opcode).unit) {
-    case Unit::Ex2: return packets(result_latency(machine_, opcode) - 1);
-    case Unit::Ex3: return packets(machine_.ex3.ii);
-    case Unit::Ex4: return packets(machine_.ex4.ii);
-    case Unit::Ex5: return packets(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
-    case Unit::Alu: case Unit::Mul: case Unit::Exp: return packets(machine_.vec.ii);
-    case Unit::Reduce: return packets(machine_.vec.reduce_ii);
-    default: return 1;
+        case Unit::Ex2:
+            return packets(result_latency(machine_, opcode) - 1);
+        case Unit::Ex3:
+            return packets(machine_.ex3.ii);
+        case Unit::Ex4:
+            return packets(machine_.ex4.ii);
+        case Unit::Ex5:
+            return packets(machine_.ex5.load_hit + machine_.ex5.ii_after_L);
+        case Unit::Alu:
+        case Unit::Mul:
+        case Unit::Exp:
+            return packets(machine_.vec.ii);
+        case Unit::Reduce:
+            return packets(machine_.vec.reduce_ii);
+        default:
+            return 1;
     }
 }
 
@@ -60,7 +69,8 @@ Claim ResourceTable::claim(const Op &op) const {
     claim.vector = ports.vector;
     claim.mask = ports.mask;
     if (!machine_.timed()) return claim;
-    if (op.dst.defined() && op.dst.id > all_lanes.id && kernel_.cls(op.dst) == RegisterClass::Vector) claim.written_bank = kernel_.registers[op.dst.id].bank;
+    if (op.dst.defined() && op.dst.id > all_lanes.id && kernel_.cls(op.dst) == RegisterClass::Vector)
+        claim.written_bank = kernel_.registers[op.dst.id].bank;
     for (Reg r : op.src) {
         if (!r.defined() || r.id <= all_lanes.id || kernel_.registers[r.id].bank < 0) continue;
         const auto bit = static_cast<uint8_t>(1 << kernel_.registers[r.id].bank);
@@ -92,7 +102,8 @@ bool ResourceTable::fits(const Claim &claim, int cycle) const {
         if (later < rows_.size() && ((rows_[later].issued | rows_[later].busy) & unit) != 0) return false;
     }
     if (claim.written_bank >= 0)
-        if (const Row *back = row(cycle + claim.latency); back != nullptr && back->vector_writes[static_cast<size_t>(claim.written_bank)] >= machine_.wb.writes_per_bank)
+        if (const Row *back = row(cycle + claim.latency);
+            back != nullptr && back->vector_writes[static_cast<size_t>(claim.written_bank)] >= machine_.wb.writes_per_bank)
             return false;
     if (now >= rows_.size() || !machine_.timed()) return true;
     if (claim.unit == Unit::Vlsu) return !starts_near(claim, cycle);
@@ -105,7 +116,8 @@ bool ResourceTable::fits_packet(const Claim &claim, const Row &now) const {
     const auto &issue = machine_.issue;
     const bool keeps = now.kept_for != Unit::None && now.kept_for != claim.unit;
     constexpr int kept_vector_reads = 2;
-    if (now.scalar_reads + claim.scalar > issue.scalar_reads || now.vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
+    if (now.scalar_reads + claim.scalar > issue.scalar_reads ||
+        now.vector_reads + claim.vector + (keeps ? kept_vector_reads : 0) > issue.vector_reads ||
         now.mask_reads + claim.mask + keeps > issue.mask_reads)
         return false;
     if ((now.scalar_banks & claim.scalar_banks) != 0 || (now.vector_banks & claim.vector_banks) != 0) return false;
@@ -151,12 +163,15 @@ int ResourceTable::until_open(const Claim &claim, size_t at) const {
     size_t count = 0;
     const auto add = [&](size_t set) { those[count++] = &closed_[set * words_]; };
     add(static_cast<size_t>(unit_index(claim.unit)));
-    if (claim.unit == Unit::Vlsu && machine_.timed()) add((claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + static_cast<size_t>(claim.pad));
-    for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1) add(scalar_sets + static_cast<size_t>(std::countr_zero(banks)));
-    for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1) add(vector_sets + static_cast<size_t>(std::countr_zero(banks)));
+    if (claim.unit == Unit::Vlsu && machine_.timed())
+        add((claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + static_cast<size_t>(claim.pad));
+    for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1)
+        add(scalar_sets + static_cast<size_t>(std::countr_zero(banks)));
+    for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1)
+        add(vector_sets + static_cast<size_t>(std::countr_zero(banks)));
     const size_t rows = rows_.size();
     for (size_t passed = 0; passed < rows;) {
-        const size_t here = std::min<size_t>(64 - at % 64, rows - at);   // rows of this word from `at` on
+        const size_t here = std::min<size_t>(64 - at % 64, rows - at);  // rows of this word from `at` on
         uint64_t closed = 0;
         for (size_t i = 0; i < count; i++) closed |= those[i][at / 64];
         const auto first = static_cast<size_t>(std::countr_one(closed >> (at % 64)));
@@ -193,14 +208,14 @@ bool ResourceTable::starts_near(const Claim &claim, int cycle) const {
     return false;
 }
 
-// Has the array a credit for one more row in this cycle? Each row holds one for the array's latency. Where the array itself sets the
-// pace it waits for credits sooner or later; where a lane unit does, each cycle that it waits is lost.
+// Has the array a credit for one more row in this cycle? Each row holds one for the array's latency. Where the array itself
+// sets the pace it waits for credits sooner or later; where a lane unit does, each cycle that it waits is lost.
 bool ResourceTable::credits(int cycle) const {
     if (!paced_) return true;
     const int latency = static_cast<int>(machine_.sa.L), limit = static_cast<int>(machine_.sa.credits);
     if (limit >= latency) return true;
     size_t oldest = index(cycle - latency + 1), newest = oldest;
-    int held = 1;   // by rows of the `latency` cycles up to `newest`
+    int held = 1;  // by rows of the `latency` cycles up to `newest`
     for (int c = 1; c < latency; c++, newest = after(newest)) held += rows_[newest].gemm;
     for (int ahead = 1;; ahead++) {
         if (held > limit) return false;
@@ -215,8 +230,10 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     const Unit kind = claim.unit;
     const bool on = sign > 0;
     const auto add = [](auto &count, int n) { count = static_cast<std::remove_reference_t<decltype(count)>>(count + n); };
-    const auto mark = [&](auto &set, int bits) { set = static_cast<std::remove_reference_t<decltype(set)>>(on ? set | bits : set & ~bits); };
-    at(cycle + std::max(claim.busy, claim.latency));   // grow first: references stay valid
+    const auto mark = [&](auto &set, int bits) {
+        set = static_cast<std::remove_reference_t<decltype(set)>>(on ? set | bits : set & ~bits);
+    };
+    at(cycle + std::max(claim.busy, claim.latency));  // grow first: references stay valid
     if (claim.written_bank >= 0) add(at(cycle + claim.latency).vector_writes[static_cast<size_t>(claim.written_bank)], sign);
     Row &now = at(cycle);
     now.gemm = claim.opcode == Opcode::gemm_vv ? on : now.gemm;
@@ -246,14 +263,18 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     mark(now.scalar_banks, claim.scalar_banks);
     mark(now.vector_banks, claim.vector_banks);
     if (words_ > 0) {
-        for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1) close(scalar_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
-        for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1) close(vector_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
+        for (unsigned banks = claim.scalar_banks; banks != 0; banks &= banks - 1)
+            close(scalar_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
+        for (unsigned banks = claim.vector_banks; banks != 0; banks &= banks - 1)
+            close(vector_sets + static_cast<size_t>(std::countr_zero(banks)), index(cycle), on);
     }
     settle(now);
 }
 
 void ResourceTable::take(const Claim &claim, int cycle) {
-    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1 && (scalars_in_phase_ || is_lane_operation(claim.opcode))) phase_[unit_index(claim.unit)] = cycle % claim.busy;
+    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1 &&
+        (scalars_in_phase_ || is_lane_operation(claim.opcode)))
+        phase_[unit_index(claim.unit)] = cycle % claim.busy;
     change(claim, cycle, 1);
 }
 
@@ -265,7 +286,9 @@ void ResourceTable::reserve_loop_end() {
     settle(rows_[interval_ - 2]);
 }
 
-int ResourceTable::interval_of(Unit unit) const { return busy_cycles(unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv); }
+int ResourceTable::interval_of(Unit unit) const {
+    return busy_cycles(unit == Unit::Mul ? Opcode::mul_vv : unit == Unit::Exp ? Opcode::expi_vi : Opcode::add_vv);
+}
 
 void ResourceTable::reserve_unit(Unit unit, int phase) {
     paced_ = true;
@@ -308,12 +331,16 @@ int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {
         unit[unit_index(kind)] += cost;
     }
     const auto per = [](int count, int64_t width) { return static_cast<int>((count + width - 1) / width); };
-    int bound = std::max({per(slots, machine.issue.slots), per(scalar, machine.issue.scalar_reads), per(vector, machine.issue.vector_reads),
-                          per(mask, machine.issue.mask_reads), per(lanes, machine.issue.lane_ops)});
-    for (Unit kind : {Unit::Ex1, Unit::Ex2, Unit::Ex3, Unit::Ex4, Unit::Ex5, Unit::Alu, Unit::Mul, Unit::Exp, Unit::Reduce, Unit::Array})
+    int bound = std::max({per(slots, machine.issue.slots), per(scalar, machine.issue.scalar_reads),
+                          per(vector, machine.issue.vector_reads), per(mask, machine.issue.mask_reads),
+                          per(lanes, machine.issue.lane_ops)});
+    for (Unit kind :
+         {Unit::Ex1, Unit::Ex2, Unit::Ex3, Unit::Ex4, Unit::Ex5, Unit::Alu, Unit::Mul, Unit::Exp, Unit::Reduce, Unit::Array})
         bound = std::max(bound, unit[unit_index(kind)]);
-    for (int pad = 0; pad < 4; pad++) bound = std::max({bound, loads[pad] * ii(machine.pad.read_ii), stores[pad] * ii(machine.pad.write_ii)});
-    if (machine.timed() && weights > 0 && rows > 0) bound = std::max(bound, rows + weights + static_cast<int>(machine.sa.switch_spacing) - 1);
+    for (int pad = 0; pad < 4; pad++)
+        bound = std::max({bound, loads[pad] * ii(machine.pad.read_ii), stores[pad] * ii(machine.pad.write_ii)});
+    if (machine.timed() && weights > 0 && rows > 0)
+        bound = std::max(bound, rows + weights + static_cast<int>(machine.sa.switch_spacing) - 1);
     return std::max(bound, 1);
 }
 

@@ -13,9 +13,9 @@ struct Claim {
     Unit unit = Unit::None;
     Opcode opcode = Opcode::nop_s;
     int pad = -1;
-    int busy = 1, latency = 1;               // packets: of its unit, and until its result is written back
-    int scalar = 0, vector = 0, mask = 0;    // read ports
-    int written_bank = -1;                   // of a vector result, where that is known
+    int busy = 1, latency = 1;             // packets: of its unit, and until its result is written back
+    int scalar = 0, vector = 0, mask = 0;  // read ports
+    int written_bank = -1;                 // of a vector result, where that is known
     // Of sources that have one: bit b stands for bank b.
     uint8_t scalar_banks = 0, vector_banks = 0;
 };
@@ -46,7 +46,9 @@ public:
         const Row *now = row(cycle);
         if (now == nullptr) return false;
         const int pads = claim.unit == Unit::Vlsu ? now->vlsu : claim.unit == Unit::Sdma ? now->sdma : 0;
-        return ((now->blocked & unit_bit(claim.unit)) | (now->scalar_banks & claim.scalar_banks) | (now->vector_banks & claim.vector_banks)) != 0 || (claim.pad >= 0 && (pads >> claim.pad & 1) != 0);
+        return ((now->blocked & unit_bit(claim.unit)) | (now->scalar_banks & claim.scalar_banks) |
+                (now->vector_banks & claim.vector_banks)) != 0 ||
+               (claim.pad >= 0 && (pads >> claim.pad & 1) != 0);
     }
     static constexpr uint16_t unit_bit(Unit unit) { return static_cast<uint16_t>(1 << static_cast<int>(unit)); }
     void take(const Claim &claim, int cycle);
@@ -70,16 +72,16 @@ private:
     // Sets are bits: by unit, by pad, by bank.
     struct Row {
         int8_t slots = 0, scalar_reads = 0, vector_reads = 0, mask_reads = 0, array = 0, lanes = 0, to_scalar = 0;
-        uint8_t vlsu = 0, sdma = 0;                      // pads that an operation of this packet accesses
-        uint16_t issued = 0;                             // units of this packet's operations
-        uint16_t busy = 0;                               // units that an earlier operation still keeps
-        uint16_t blocked = 0;                            // units whose operations have no room
+        uint8_t vlsu = 0, sdma = 0;  // pads that an operation of this packet accesses
+        uint16_t issued = 0;         // units of this packet's operations
+        uint16_t busy = 0;           // units that an earlier operation still keeps
+        uint16_t blocked = 0;        // units whose operations have no room
         bool gemm = false;
         bool closed = false;
-        Unit kept_for = Unit::None;                      // room for one operation of this unit is kept
-        uint8_t scalar_banks = 0, vector_banks = 0;      // that are read
-        uint8_t read_started = 0, write_started = 0;     // pads
-        std::array<uint8_t, 4> vector_writes{};          // by bank: results that are written back
+        Unit kept_for = Unit::None;                   // room for one operation of this unit is kept
+        uint8_t scalar_banks = 0, vector_banks = 0;   // that are read
+        uint8_t read_started = 0, write_started = 0;  // pads
+        std::array<uint8_t, 4> vector_writes{};       // by bank: results that are written back
     };
     size_t index(int cycle) const {
         if (interval_ > 0 && (cycle < 0 || cycle >= interval_)) cycle = static_cast<int>(floor_mod(cycle, interval_));
@@ -116,17 +118,17 @@ private:
 
     int interval_, packet_cycles_;
     std::vector<Row> rows_;
-    // With an interval, sets of rows, `words_` words each, a bit a row: those in which a unit is blocked, a pad cannot start a load or a
-    // store, or a bank of scalars or vectors is read.
+    // With an interval, sets of rows, `words_` words each, a bit a row: those in which a unit is blocked, a pad cannot start a
+    // load or a store, or a bank of scalars or vectors is read.
     static constexpr size_t most_pads = 8, most_banks = 8;
-    static constexpr size_t load_sets = 16, store_sets = load_sets + most_pads, scalar_sets = store_sets + most_pads, vector_sets = scalar_sets + most_banks,
-                            sets = vector_sets + most_banks;
+    static constexpr size_t load_sets = 16, store_sets = load_sets + most_pads, scalar_sets = store_sets + most_pads,
+                            vector_sets = scalar_sets + most_banks, sets = vector_sets + most_banks;
     size_t words_ = 0;
     std::vector<uint64_t> closed_;
     // In a loop whose interval is a multiple of a unit's own, operations keep to one phase, so that a full unit has no gaps.
     std::array<int, 16> phase_;
     bool scalars_in_phase_ = true;
-    bool paced_ = false;   // by a lane unit that is busy all the time
+    bool paced_ = false;  // by a lane unit that is busy all the time
 };
 
 // Cycles that a block cannot take less than, from its busiest resource.

@@ -12,7 +12,8 @@ namespace {
 
 // Are there branches out of line that count on all iterations but one of a result?
 bool counts_sides(const Loop &hot) {
-    return std::any_of(hot.body.begin(), hot.body.end(), [](const Node &node) { return node.op && node.op->side && node.op->opcode == Opcode::bne_s; });
+    return std::any_of(hot.body.begin(), hot.body.end(),
+                       [](const Node &node) { return node.op && node.op->side && node.op->opcode == Opcode::bne_s; });
 }
 
 }  // namespace
@@ -38,7 +39,9 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
         return sum;
     };
     constexpr int64_t least_share = 8;
-    std::iter_swap(channels_.begin(), std::max_element(channels_.begin(), channels_.end(), [&](const Channel &a, const Channel &b) { return elements(a) < elements(b); }));
+    std::iter_swap(channels_.begin(),
+                   std::max_element(channels_.begin(), channels_.end(),
+                                    [&](const Channel &a, const Channel &b) { return elements(a) < elements(b); }));
     int64_t rest = 0;
     for (size_t i = 1; i < channels_.size(); i++) rest += elements(channels_[i]);
     if (rest * least_share > elements(channels_.front()) || hot == nullptr) return;
@@ -48,9 +51,11 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     Body event;
     code_.issue_step(c, event);
     if (event.size() >= most_side_operations) return;
-    // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is made.
+    // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is
+    // made.
     by_turns_ = inner != hot;
-    if (by_turns_ ? c.run.count <= turns && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot)) groups_ = c.run.count;
+    if (by_turns_ ? c.run.count <= turns && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot))
+        groups_ = c.run.count;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {

@@ -15,11 +15,11 @@ public:
     ResultTransfer(Kernel &kernel, Rings &rings, TransferCode &code, const Copy &copy, const std::vector<Run> &runs);
 
     const std::vector<Channel> &channels() const { return channels_; }
-    Reg pending() const { return pending_; }   // not 0: a result waits to leave; 1 if it leaves at once
+    Reg pending() const { return pending_; }  // not 0: a result waits to leave; 1 if it leaves at once
 
-    // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or one in each turn of the
-    // innermost loop in it, where that has time for them and nothing in it waits for the result. The little that remains beside tiles that are
-    // alike leaves in front of the loop. To be called first of what follows, if at all.
+    // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or one in each turn of
+    // the innermost loop in it, where that has time for them and nothing in it waits for the result. The little that remains
+    // beside tiles that are alike leaves in front of the loop. To be called first of what follows, if at all.
     void leave_in_groups(Loop *hot);
 
     // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
@@ -27,19 +27,20 @@ public:
     // Behind it every store to the slots before has landed.
     void fence(Body &out) const;
     void wait(Body &out) const;
-    // The result that an iteration has just stored is what leaves next, and the next one goes to the other slot. `armed`: only if
-    // there was one, in a nest whose results are stored an iteration later.
+    // The result that an iteration has just stored is what leaves next, and the next one goes to the other slot. `armed`: only
+    // if there was one, in a nest whose results are stored an iteration later.
     void note(bool armed, Body &out) const;
     // Starts the result at once.
     void start_direct(Body &out) const;
-    // The same at the end of straight code, behind all that need not wait for the result before. `before`: in front of the nest.
+    // The same at the end of straight code, behind all that need not wait for the result before. `before`: in front of the
+    // nest.
     void start_behind(Body &before, Body &out) const;
     // Points the channels one step before the result that leaves.
     void aim_before(Body &out) const;
     // The result that waits leaves from inside the hot loop where that is one block and the transfers are few.
     void issue_pending(Loop *hot, Body &out) const;
-    // The same, after iterations in which the engines are busy with what has just started and as far from the one in which the loop starts
-    // others; false if it cannot wait.
+    // The same, after iterations in which the engines are busy with what has just started and as far from the one in which the
+    // loop starts others; false if it cannot wait.
     bool issue_late(Loop *hot, int64_t others, Body &out) const;
     // The last result, once the nest is done; `armed` as above.
     void start_last(bool armed, Body &out) const;
@@ -53,12 +54,12 @@ private:
     TransferCode &code_;
     const Copy &copy_;
     std::vector<Channel> channels_;
-    int64_t groups_ = 1;    // that start one by one
-    bool by_turns_ = false;   // one in each turn of the innermost loop
-    Reg armed_;             // this iteration made a result: so many groups; else 0
-    Reg memory_;            // its address
-    Reg pending_;           // so many groups of a result wait to leave,
-    Reg leaving_, slot_;    // from here and to there
+    int64_t groups_ = 1;     // that start one by one
+    bool by_turns_ = false;  // one in each turn of the innermost loop
+    Reg armed_;              // this iteration made a result: so many groups; else 0
+    Reg memory_;             // its address
+    Reg pending_;            // so many groups of a result wait to leave,
+    Reg leaving_, slot_;     // from here and to there
 };
 
 }  // namespace atalla::codegen

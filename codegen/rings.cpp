@@ -36,7 +36,7 @@ void Rings::find(const Body &body, int depth) {
             note(node.copy->allocation, node.copy->pad_row);
             rings_[node.copy->allocation].copied = true;
         }
-        if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;   // it stays
+        if (node.copy && node.copy->first_of >= 0) rings_[node.copy->allocation].usable = false;  // it stays
         if (node.loop && !node.loop->fill) find(node.loop->body, depth + 1);
     }
 }
@@ -68,10 +68,13 @@ void Rings::use_slots(Body &body) {
     }
 }
 
-int64_t Rings::first_byte(int allocation) const { return kernel_.allocations[allocation].base_row * kernel_.machine->pad.row_bytes; }
+int64_t Rings::first_byte(int allocation) const {
+    return kernel_.allocations[allocation].base_row * kernel_.machine->pad.row_bytes;
+}
 
 Op Rings::other_slot(int allocation, Reg dst, Reg from) {
-    return binary(Opcode::sub_s, dst, kernel_.constant(static_cast<int32_t>(2 * first_byte(allocation) + slot_bytes(allocation))), from);
+    return binary(Opcode::sub_s, dst,
+                  kernel_.constant(static_cast<int32_t>(2 * first_byte(allocation) + slot_bytes(allocation))), from);
 }
 
 }  // namespace atalla::codegen

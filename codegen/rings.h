@@ -8,12 +8,12 @@
 namespace atalla::codegen {
 
 struct Ring {
-    int atom = -1, loop = -1;   // the slot's number, and the loop that changes it
-    int64_t rows = 0;           // of a slot
+    int atom = -1, loop = -1;  // the slot's number, and the loop that changes it
+    int64_t rows = 0;          // of a slot
     bool usable = true;
-    bool computed = false;      // operations read or write it: what copies alone touch needs no slot ahead
-    bool copied = false;        // transfers change its slot: what operations alone touch names it by the number
-    Reg current;    // byte address (in the pads) of the slot this iteration computes on
+    bool computed = false;  // operations read or write it: what copies alone touch needs no slot ahead
+    bool copied = false;    // transfers change its slot: what operations alone touch names it by the number
+    Reg current;            // byte address (in the pads) of the slot this iteration computes on
 };
 
 class Rings {
@@ -21,7 +21,8 @@ public:
     // With `ahead` off there are none: every access names its slot by the loop's number.
     Rings(Kernel &kernel, bool ahead);
 
-    // Null if the allocation has one slot, or slots that its accesses do not name alike, or copies alone touch it, or none does.
+    // Null if the allocation has one slot, or slots that its accesses do not name alike, or copies alone touch it, or none
+    // does.
     const Ring *of(int allocation) const;
     // The register that holds where its current slot begins in the pads; bytes from slot to slot; where the first one begins.
     Reg slot(int allocation);
@@ -38,7 +39,7 @@ private:
     void find(const Body &body, int depth);
 
     Kernel &kernel_;
-    std::map<int, Ring> rings_;   // by allocation
+    std::map<int, Ring> rings_;  // by allocation
 };
 
 }  // namespace atalla::codegen

@@ -21,10 +21,12 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
     std::map<Unit, int> behind;
     for (size_t i = ops.size(); i-- > 0;) {
         for (int e : out[i])
-            if (edges[e].distance == 0 && !is_marker(ops[edges[e].to])) height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
+            if (edges[e].distance == 0 && !is_marker(ops[edges[e].to]))
+                height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
         constexpr int early = 160;
         if (loop < 0 && ops[i].early) height[i] += early;
-        if (loop < 0 && is_lane_operation(ops[i].opcode)) height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
+        if (loop < 0 && is_lane_operation(ops[i].opcode))
+            height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
     }
     cycle.assign(ops.size(), -1);
     wanted.assign(ops.size(), 0);
@@ -69,17 +71,21 @@ void ScheduleGraph::start_transfers_first(bool free_order) {
     std::set<int> pads;
     std::set<Reg> stepped;
     std::vector<bool> first(ops.size());
-    // Of a pad, and those behind it that a step of its base register leads to: that waits for as many packets as come from memory
-    // during a transfer.
+    // Of a pad, and those behind it that a step of its base register leads to: that waits for as many packets as come from
+    // memory during a transfer.
     constexpr int packets_of_a_transfer = 10;
     for (Edge &e : edges) {
         const Op &from = ops[e.from], &to = ops[e.to];
-        if (info(from.opcode).unit != Unit::Sdma || e.distance != 0 || info(to.opcode).unit == Unit::Sdma || !from.dst.defined() || to.dst != from.dst) continue;
+        if (info(from.opcode).unit != Unit::Sdma || e.distance != 0 || info(to.opcode).unit == Unit::Sdma ||
+            !from.dst.defined() || to.dst != from.dst)
+            continue;
         e.latency = std::max(e.latency, packets_of_a_transfer);
         stepped.insert(to.dst);
     }
-    for (size_t i = 0; i < ops.size(); i++) first[i] = info(ops[i].opcode).unit == Unit::Sdma && (pads.insert(ops[i].pad).second || stepped.count(ops[i].dst));
-    // Another transfer of a pad is issued when the one before it has ended, and all behind it wait: those that start other pads go first.
+    for (size_t i = 0; i < ops.size(); i++)
+        first[i] = info(ops[i].opcode).unit == Unit::Sdma && (pads.insert(ops[i].pad).second || stepped.count(ops[i].dst));
+    // Another transfer of a pad is issued when the one before it has ended, and all behind it wait: those that start other pads
+    // go first.
     for (size_t i = 0; free_order && i < ops.size(); i++) {
         if (first[i] || info(ops[i].opcode).unit != Unit::Sdma) continue;
         const std::vector<bool> needed = needing(i);
@@ -90,16 +96,17 @@ void ScheduleGraph::start_transfers_first(bool free_order) {
             in[i].push_back(static_cast<int>(edges.size()) - 1);
         }
     }
-    int behind = 0;   // of these transfers
+    int behind = 0;  // of these transfers
     for (size_t i = ops.size(); i-- > 0;) {
         if (first[i]) height[i] += all * ++behind;
         for (int e : out[i])
-            if (height[edges[e].to] >= all && edges[e].distance == 0) height[i] = std::max(height[i], height[edges[e].to] + std::max(1, edges[e].latency));
+            if (height[edges[e].to] >= all && edges[e].distance == 0)
+                height[i] = std::max(height[i], height[edges[e].to] + std::max(1, edges[e].latency));
     }
 }
 
 void ScheduleGraph::start_pads_in_turn() {
-    std::vector<size_t> transfers;   // seen so far
+    std::vector<size_t> transfers;  // seen so far
     for (size_t i = 0; i < ops.size(); i++) {
         if (info(ops[i].opcode).unit != Unit::Sdma) continue;
         for (size_t step = 0; step < i; step++) {
@@ -129,7 +136,8 @@ void ScheduleGraph::spread_transfers() {
     for (int t = 0; t < count; t++) {
         wanted[transfers[t]] = length * t / count;
         for (int e : in[transfers[t]])
-            if (const Edge &edge = edges[e]; ops[edge.from].dst == ops[transfers[t]].dst) wanted[edge.from] = wanted[transfers[t]];
+            if (const Edge &edge = edges[e]; ops[edge.from].dst == ops[transfers[t]].dst)
+                wanted[edge.from] = wanted[transfers[t]];
     }
 }
 

@@ -14,23 +14,25 @@ inline bool is_marker(const Op &op) { return op.opcode == Opcode::nop_s; }
 struct ScheduleGraph {
     std::vector<Op> ops;
     std::vector<Edge> edges;
-    std::vector<std::vector<int>> in, out;    // edges by operation
-    std::vector<int> height;                  // cycles from here to the end of the block, at least
-    std::vector<int> cycle;                   // -1: not scheduled
-    std::vector<int> wanted;                  // of straight-line code: the earliest cycle that suits an operation
+    std::vector<std::vector<int>> in, out;  // edges by operation
+    std::vector<int> height;                // cycles from here to the end of the block, at least
+    std::vector<int> cycle;                 // -1: not scheduled
+    std::vector<int> wanted;                // of straight-line code: the earliest cycle that suits an operation
 
     // `loop`: the loop that the operations are the whole body of, or -1. `masks_in_turn`: as dependences() has it.
     ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, int loop, bool masks_in_turn = false);
 
     // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
     void wait_last();
-    // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait for its first.
-    // `free_order`: operations need not keep about the order that they have, and no second transfer goes before the first ones.
+    // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait
+    // for its first. `free_order`: operations need not keep about the order that they have, and no second transfer goes before
+    // the first ones.
     void start_transfers_first(bool free_order);
-    // A step of a transfer's base register waits for the engine, and all behind it: it comes behind the transfers of other pads that it
-    // would hold up. Pads that once started one after the other then go on so, and DRAM serves some while others begin.
+    // A step of a transfer's base register waits for the engine, and all behind it: it comes behind the transfers of other pads
+    // that it would hold up. Pads that once started one after the other then go on so, and DRAM serves some while others begin.
     void start_pads_in_turn();
-    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: loads for a later turn start at even distances.
+    // DRAM serves transfers that start together in turns, and each of them lasts as long as all: loads for a later turn start
+    // at even distances.
     void spread_transfers();
 
 private:

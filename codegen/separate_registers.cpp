@@ -41,7 +41,7 @@ std::set<int32_t> made_anew(const Kernel &kernel, const Blocks &blocks, Register
 void separate(Kernel &kernel, Blocks &blocks, RegisterClass cls, Own own) {
     if (!kernel.has_any(cls)) return;
     const std::set<int32_t> anew = made_anew(kernel, blocks, cls);
-    std::set<int32_t> named;   // of them, those whose register has a first use
+    std::set<int32_t> named;  // of them, those whose register has a first use
     for (Block &block : blocks) {
         Renaming names;
         std::set<int32_t> here;

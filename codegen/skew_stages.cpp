@@ -25,13 +25,15 @@ Loop *loop_inside(const Loop &loop) {
 // What a node reads and writes, all of its iterations together.
 struct Uses {
     std::set<Reg> read, written;
-    std::map<int, std::set<LinearForm>> loaded, stored;   // rows by allocation
+    std::map<int, std::set<LinearForm>> loaded, stored;  // rows by allocation
 };
 
 void add(const Op &op, const LoopShapes &shapes, Uses &uses) {
     for (Reg r : reads_of(op)) uses.read.insert(r);
     if (op.dst.defined() && op.dst.id > all_lanes.id) uses.written.insert(op.dst);
-    if (op.access) (op.opcode == Opcode::vreg_st ? uses.stored : uses.loaded)[op.access->allocation].insert(shapes.in_first(op.access->row));
+    if (op.access)
+        (op.opcode == Opcode::vreg_st ? uses.stored : uses.loaded)[op.access->allocation].insert(
+            shapes.in_first(op.access->row));
 }
 void add(const Node &node, const LoopShapes &shapes, Uses &uses) {
     if (node.op) add(*node.op, shapes, uses);
@@ -70,12 +72,16 @@ LoopShapes shapes_of(Kernel &kernel, Loop &rows) {
         const Loop *loop = node.loop.get(), *like = first;
         for (; loop != nullptr && like != nullptr; loop = loop_inside(*loop), like = loop_inside(*like)) {
             if (loop->extent != like->extent || kernel.loops[static_cast<size_t>(loop->id)].varies())
-                refuse(rows, fmt::format("'{}' runs {} times and '{}' {} times", like->name, like->extent, loop->name, loop->extent));
-            if (std::count_if(loop->body.begin(), loop->body.end(), [](const Node &inner) { return inner.loop != nullptr; }) > 1)
+                refuse(rows,
+                       fmt::format("'{}' runs {} times and '{}' {} times", like->name, like->extent, loop->name, loop->extent));
+            if (std::count_if(loop->body.begin(), loop->body.end(), [](const Node &inner) { return inner.loop != nullptr; }) >
+                1)
                 refuse(rows, fmt::format("'{}' has several loops inside", loop->name));
-            if (std::any_of(loop->body.begin(), loop->body.end(), [](const Node &inner) { return inner.branch || inner.copy; })) refuse(rows, fmt::format("'{}' has branches or copies inside", loop->name));
+            if (std::any_of(loop->body.begin(), loop->body.end(), [](const Node &inner) { return inner.branch || inner.copy; }))
+                refuse(rows, fmt::format("'{}' has branches or copies inside", loop->name));
             for (const Atom &atom : kernel.atoms)
-                if (atom.loop == loop->id && !atom.is_loop) refuse(rows, fmt::format("'{}' is not linear in '{}'", atom.text, loop->name));
+                if (atom.loop == loop->id && !atom.is_loop)
+                    refuse(rows, fmt::format("'{}' is not linear in '{}'", atom.text, loop->name));
             if (loop != like) shapes.first[variable_of(*loop)] = variable_of(*like);
         }
         if (loop != nullptr || like != nullptr) refuse(rows, "not all have a loop inside");
@@ -100,14 +106,18 @@ std::vector<int> skew_stages(Kernel &kernel, Loop &rows) {
             const bool both = is_loop(i) && is_loop(before);
             int apart = -1;
             if (meet(uses[before].written, uses[i].read)) {
-                if (both) apart = 2;
-                else if (is_loop(before)) apart = 1;
-                else apart = is_loop(i) && stages[before] > 0 ? 1 : 0;
+                if (both)
+                    apart = 2;
+                else if (is_loop(before))
+                    apart = 1;
+                else
+                    apart = is_loop(i) && stages[before] > 0 ? 1 : 0;
             }
             for (const auto &[allocation, stored] : uses[before].stored) {
                 const auto loads = uses[i].loaded.find(allocation);
                 if (loads == uses[i].loaded.end()) continue;
-                const bool same = both && std::includes(stored.begin(), stored.end(), loads->second.begin(), loads->second.end());
+                const bool same =
+                    both && std::includes(stored.begin(), stored.end(), loads->second.begin(), loads->second.end());
                 apart = std::max(apart, same ? 0 : 2);
             }
             if (apart >= 0) stages[i] = std::max(stages[i], stages[before] + apart);
@@ -119,7 +129,8 @@ std::vector<int> skew_stages(Kernel &kernel, Loop &rows) {
         int first_reader = -1;
         for (size_t later = i + 1; later < count; later++) {
             if (is_loop(later) && meet(uses[i].written, uses[later].written)) stages[i] = std::max(stages[i], stages[later]);
-            if (meet(uses[i].written, uses[later].read)) first_reader = first_reader < 0 ? stages[later] : std::min(first_reader, stages[later]);
+            if (meet(uses[i].written, uses[later].read))
+                first_reader = first_reader < 0 ? stages[later] : std::min(first_reader, stages[later]);
         }
         if (!meet(uses[i].read, written)) stages[i] = std::max(stages[i], first_reader);
     }

@@ -16,7 +16,7 @@ namespace {
 // The iterations in which a transfer's groups start: evenly over `span` iterations from the first one on.
 struct Times {
     int64_t first = 0, span = 0;
-    bool to_the_end = false;   // another group would start when the loop has ended
+    bool to_the_end = false;  // another group would start when the loop has ended
 };
 
 int64_t groups_of(const SpreadTransfer &transfer) { return transfer.groups > 0 ? transfer.groups : transfer.channel.run.count; }
@@ -43,17 +43,21 @@ int64_t interval_of(const Kernel &kernel, const Loop &hot) {
     return std::max(1, resource_bound(kernel, iteration));
 }
 
-// Is the second one a load that ends sooner than engines begin, behind several groups of a result? For its engine the code stands still until the
-// result has left: in front of the last group it does so while there is more to move, and what is left of the loop runs beside that.
+// Is the second one a load that ends sooner than engines begin, behind several groups of a result? For its engine the code
+// stands still until the result has left: in front of the last group it does so while there is more to move, and what is left
+// of the loop runs beside that.
 bool in_front_of_last_result(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers) {
-    return transfers.size() > 1 && !transfers[0].channel.copy->load && groups_of(transfers[0]) > 1 && transfers[1].channel.copy->load && groups_of(transfers[1]) == 1 &&
-           beats_of(transfers[1].channel.run.group, *kernel.machine) < kernel.machine->sdma.setup + kernel.machine->dram.complete;
+    return transfers.size() > 1 && !transfers[0].channel.copy->load && groups_of(transfers[0]) > 1 &&
+           transfers[1].channel.copy->load && groups_of(transfers[1]) == 1 &&
+           beats_of(transfers[1].channel.run.group, *kernel.machine) <
+               kernel.machine->sdma.setup + kernel.machine->dram.complete;
 }
 
-// The same, but a lone group starts later where the code, which stands still until the engines are free, would then end behind the transfers: as
-// late as the rest of the loop takes no longer than they do, though not later than the engines are free. `front`: the cycles from the first tiles
-// to the first iteration; the hot loop runs so many times.
-std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t front, int64_t runs, const Loop &hot) {
+// The same, but a lone group starts later where the code, which stands still until the engines are free, would then end behind
+// the transfers: as late as the rest of the loop takes no longer than they do, though not later than the engines are free.
+// `front`: the cycles from the first tiles to the first iteration; the hot loop runs so many times.
+std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers,
+                                 const std::vector<Tile> &first_tiles, int64_t front, int64_t runs, const Loop &hot) {
     const int64_t sure = sure_iterations(hot), interval = interval_of(kernel, hot);
     // Where no stages run idle, the first iterations begin in front of the loop.
     const auto cycles = static_cast<double>(interval);
@@ -63,7 +67,8 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     int64_t left = 0, before = beats_of(first_tiles, *kernel.machine) + kernel.machine->sdma.setup;
     for (const SpreadTransfer &t : transfers) left += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
     for (size_t i = 0; i < transfers.size(); i++) {
-        const int64_t groups = groups_of(transfers[i]), beats = groups * beats_of(transfers[i].channel.run.group, *kernel.machine);
+        const int64_t groups = groups_of(transfers[i]),
+                      beats = groups * beats_of(transfers[i].channel.run.group, *kernel.machine);
         const int64_t free = (before - front) / interval - in_front, in_time = all - left / interval;
         if (groups == 1) times[i].first = std::max(times[i].first, std::min({free, in_time, sure - 1}));
         before += beats + kernel.machine->sdma.setup;
@@ -76,13 +81,14 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     return times;
 }
 
-// One distance for the groups of all, up to the end of the loop. As much in front is left to a result; all that a distance of one
-// iteration does not need.
+// One distance for the groups of all, up to the end of the loop. As much in front is left to a result; all that a distance of
+// one iteration does not need.
 std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
     int64_t all = 0, before = 0;
     for (const SpreadTransfer &t : transfers) all += groups_of(t);
     // The last group starts one distance before the end, in an iteration that is sure to run.
-    const int64_t unsure = hot.extent - sure_iterations(hot), end = hot.extent / (all + 1) > unsure ? hot.extent : sure_iterations(hot);
+    const int64_t unsure = hot.extent - sure_iterations(hot),
+                  end = hot.extent / (all + 1) > unsure ? hot.extent : sure_iterations(hot);
     const int64_t iterations = end / (all + 1) > 1 ? end * all / (all + 1) : all, start = end - iterations;
     std::vector<Times> times;
     for (const SpreadTransfer &t : transfers) {
@@ -134,17 +140,20 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
 }
 
 // Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
-bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot) {
-    constexpr double longer = 1.2;   // code out of line takes time, too
+bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
+                    const Loop &hot) {
+    constexpr double longer = 1.2;  // code out of line takes time, too
     int64_t beats = beats_of(first_tiles, *kernel.machine);
     for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
-    const bool weights = std::any_of(hot.body.begin(), hot.body.end(), [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
+    const bool weights = std::any_of(hot.body.begin(), hot.body.end(),
+                                     [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
     return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }
 
 // The two halves of a group: they start half a distance apart.
 std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
-    std::vector<Channel> parts(2, Channel{whole.copy, {{}, whole.run.count, whole.run.row_step, whole.run.mem_step}, {}, {}, {}});
+    std::vector<Channel> parts(2,
+                               Channel{whole.copy, {{}, whole.run.count, whole.run.row_step, whole.run.mem_step}, {}, {}, {}});
     const std::vector<size_t> half = halves_of(whole.run.group, *kernel.machine);
     for (size_t i = 0; i < half.size(); i++) {
         Channel &part = parts[half[i]];
@@ -156,14 +165,18 @@ std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
     return parts;
 }
 
-// Where transfers take longer than what computes beside them, each group as its halves: while one half's engines begin, DRAM serves the other.
+// Where transfers take longer than what computes beside them, each group as its halves: while one half's engines begin, DRAM
+// serves the other.
 void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &times, const Kernel &kernel) {
     std::vector<SpreadTransfer> parts;
     std::vector<Times> parts_times;
     for (size_t i = 0; i < transfers.size(); i++) {
         const int64_t groups = groups_of(transfers[i]), distance = times[i].span / groups;
-        const bool divides = groups > 1 && distance > 1 && static_cast<int64_t>(transfers[i].channel.run.group.size()) == kernel.machine->pad.count && kernel.machine->pad.count % 2 == 0;
-        std::vector<Channel> channels = divides ? halves(kernel, transfers[i].channel) : std::vector<Channel>{transfers[i].channel};
+        const bool divides = groups > 1 && distance > 1 &&
+                             static_cast<int64_t>(transfers[i].channel.run.group.size()) == kernel.machine->pad.count &&
+                             kernel.machine->pad.count % 2 == 0;
+        std::vector<Channel> channels =
+            divides ? halves(kernel, transfers[i].channel) : std::vector<Channel>{transfers[i].channel};
         for (size_t part = 0; part < channels.size(); part++) {
             parts.push_back({std::move(channels[part]), transfers[i].go, transfers[i].groups, transfers[i].left});
             parts_times.push_back(times[i]);
@@ -175,13 +188,14 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
 }
 
 // Returns the register that counts the groups of the last transfer, where it has several.
-Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot, const TransferCode &code, Body &body) {
-    std::map<Reg, Reg> nevers;   // by what says that there is nothing to move
+Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Times> &times, Loop &hot,
+             const TransferCode &code, Body &body) {
+    std::map<Reg, Reg> nevers;  // by what says that there is nothing to move
     Reg left;
     for (size_t i = 0; i < transfers.size(); i++) {
         const SpreadTransfer &t = transfers[i];
-        // `due` grows by `step` an iteration, and a group starts where it is 0 or, of several groups, more: `span / step` iterations
-        // after the one before.
+        // `due` grows by `step` an iteration, and a group starts where it is 0 or, of several groups, more: `span / step`
+        // iterations after the one before.
         const int64_t groups = groups_of(t), common = std::gcd(times[i].span, groups);
         const bool exact = groups / common <= most_step;
         const int64_t step = exact ? groups / common : 1, span = exact ? times[i].span / common : times[i].span / groups;
@@ -236,11 +250,13 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
 
 int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
 
-bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot, const TransferCode &code) {
+bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot,
+                const TransferCode &code) {
     return all_fit(transfers, times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot), code);
 }
 
-void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs, Loop &hot, const TransferCode &code, Body &body) {
+void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs,
+            Loop &hot, const TransferCode &code, Body &body) {
     const auto front = static_cast<int64_t>(first_tiles.size() + body.size());
     std::vector<Times> times = late_times_of(kernel, transfers, first_tiles, front, runs, hot);
     std::vector<SpreadTransfer> parts = transfers;
@@ -253,7 +269,8 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
     start_at(kernel, parts, times, hot, code, body);
 }
 
-void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body) {
+void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code,
+                Body &body) {
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
 }
 
@@ -265,21 +282,25 @@ Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, in
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
     // Without a span there is no iteration for it.
     const std::vector<Times> times = even_times(transfers, hot);
-    return std::none_of(times.begin(), times.end(), [](const Times &t) { return t.span == 0; }) && all_fit(transfers, times, code);
+    return std::none_of(times.begin(), times.end(), [](const Times &t) { return t.span == 0; }) &&
+           all_fit(transfers, times, code);
 }
 
-int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code, Body &body) {
+int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code,
+                     Body &body) {
     const std::vector<Times> times = even_times(transfers, hot);
     start_at(kernel, transfers, times, hot, code, body);
     return times.front().first;
 }
 
-bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot, const TransferCode &code) {
+bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot,
+                              const TransferCode &code) {
     const std::vector<Times> times = times_in_nest(transfers, turns, hot);
     return !times.empty() && times.front().first >= 2 && all_fit(transfers, times, code);
 }
 
-bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t turns, Loop &hot, const TransferCode &code, Body &body) {
+bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t turns, Loop &hot,
+                          const TransferCode &code, Body &body) {
     if (!can_start_evenly_in_nest(transfers, turns, hot, code)) return false;
     start_at(kernel, transfers, times_in_nest(transfers, turns, hot), hot, code, body);
     return true;

@@ -62,8 +62,10 @@ public:
         if (loads_.empty() || stores_.size() != 1 || !plan()) return;
         Body before, behind;
         for (size_t i = 0; i < loads_.size(); i++) {
-            if (apart_) start_loads_apart(loads_[i], fronts_[i], load_starts_[i], before);
-            else start_loads(loads_[i], fronts_[i], load_starts_[i], before);
+            if (apart_)
+                start_loads_apart(loads_[i], fronts_[i], load_starts_[i], before);
+            else
+                start_loads(loads_[i], fronts_[i], load_starts_[i], before);
         }
         start_results(stores_.front(), before, behind);
         kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
@@ -179,7 +181,7 @@ private:
         return true;
     }
 
-    static constexpr int64_t least_in_loop = 2;   // groups of one transfer, as start_from() has it
+    static constexpr int64_t least_in_loop = 2;  // groups of one transfer, as start_from() has it
 
     bool plan() {
         stages_ = most_stages_with_sides(hot_);
@@ -221,9 +223,10 @@ private:
         return beats > resource_bound(kernel_, ops) * hot_.extent;
     }
 
-    // All loads, then all results: where transfers take longer than what computes DRAM turns once from reading to writing, and has
-    // something to move from the start to the end. Each group comes as two halves with tiles in both bank groups, a turn apart: one is
-    // served while the engines of the other begin. Pads of which some are ahead would have one more group to begin with and to end with.
+    // All loads, then all results: where transfers take longer than what computes DRAM turns once from reading to writing, and
+    // has something to move from the start to the end. Each group comes as two halves with tiles in both bank groups, a turn
+    // apart: one is served while the engines of the other begin. Pads of which some are ahead would have one more group to
+    // begin with and to end with.
     bool plan_apart() {
         constexpr int64_t in_front = 2;
         const Streamed &result = stores_.front();
@@ -232,11 +235,14 @@ private:
         int64_t of_loads = 0, count = result.groups;
         for (const Streamed &s : loads_) of_loads += s.groups - in_front;
         const int64_t events = of_loads + count, land = turns_to_land();
-        // The last results that leave while the loop runs do so as soon as they are there, those in front of them so much earlier.
+        // The last results that leave while the loop runs do so as soon as they are there, those in front of them so much
+        // earlier.
         Starts results;
         do {
             results = {0, hot_.extent * count / events, count};
-            for (int64_t h = 0; h < count; h++) results.first = std::max(results.first, result.last_use[static_cast<size_t>(h)] + land - ceil_div(h * results.span, count));
+            for (int64_t h = 0; h < count; h++)
+                results.first =
+                    std::max(results.first, result.last_use[static_cast<size_t>(h)] + land - ceil_div(h * results.span, count));
         } while (results.turns().back() + half_distance_ >= sure_ && --count >= least_in_loop);
         if (count < least_in_loop) return false;
         std::vector<Starts> loads;
@@ -245,7 +251,9 @@ private:
             const Starts starts{results.first * static_cast<int64_t>(i) / of_loads, results.first, s.groups - in_front};
             // The last group in front of the loop has ended when the first one beside it starts.
             const int64_t used = s.first_use[static_cast<size_t>(in_front) - 1];
-            if (starts.count < least_in_loop || starts.turns().front() + half_distance_ + stages_ > used || !in_time(s, starts, in_front)) return false;
+            if (starts.count < least_in_loop || starts.turns().front() + half_distance_ + stages_ > used ||
+                !in_time(s, starts, in_front))
+                return false;
             loads.push_back(starts);
         }
         fronts_.assign(loads_.size(), in_front);
@@ -284,7 +292,8 @@ private:
         for (size_t i = 0; i < loads_.size(); i++) {
             const int64_t last = load_starts_[i].turns().back(),
                           needed = loads_[i].first_use[static_cast<size_t>(fronts_[i] + load_starts_[i].count) - 1] - stages_;
-            if (std::none_of(results.begin(), results.end(), [&](int64_t turn) { return turn > last && turn + half_distance_ <= needed; }))
+            if (std::none_of(results.begin(), results.end(),
+                             [&](int64_t turn) { return turn > last && turn + half_distance_ <= needed; }))
                 return false;
         }
         return true;
@@ -341,7 +350,8 @@ private:
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
         std::vector<Tile> first;
-        start_beside(aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before), starts, before);
+        start_beside(aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before), starts,
+                     before);
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
         for (const auto &[pad, tiles] : s.tiles)
@@ -351,7 +361,8 @@ private:
 
     // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
     void start_loads_apart(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        const std::vector<Channel> channels = aimed(s, group_of(s, s.groups - s.most_ahead() - 1, [&](int pad) { return 1 + s.ahead(pad); }), before);
+        const std::vector<Channel> channels =
+            aimed(s, group_of(s, s.groups - s.most_ahead() - 1, [&](int pad) { return 1 + s.ahead(pad); }), before);
         for (int64_t n = 1; n < front; n++)
             for (const Channel &c : channels) code_.issue_step(c, before);
         start_beside(channels, starts, before);
@@ -364,8 +375,9 @@ private:
 
     // Behind it those that are left, and the first ones of the pads that were ahead.
     void start_results(Streamed &s, Body &before, Body &behind) {
-        const std::vector<Started> started =
-            start_beside(aimed(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), before), result_starts_, before);
+        const std::vector<Started> started = start_beside(
+            aimed(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), before),
+            result_starts_, before);
         if (unsure_ > 0) behind.push_back(code_.fence(s.copy->allocation));
         for (int64_t n = 0; n < unsure_; n++)
             for (const auto &[channel, left] : started) {
@@ -391,9 +403,9 @@ private:
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
     Starts result_starts_;
     int64_t stages_ = 1, sure_ = 0;
-    bool apart_ = false;             // all loads come in front of all results
-    int64_t half_distance_ = 0;      // turns from one half of a group to the other; 0: they start together
-    int64_t unsure_ = 0;  // last results whose turns the loop may not come to
+    bool apart_ = false;         // all loads come in front of all results
+    int64_t half_distance_ = 0;  // turns from one half of a group to the other; 0: they start together
+    int64_t unsure_ = 0;         // last results whose turns the loop may not come to
 };
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace {
 class Tightener {
 public:
     // `interval`: of a loop's iterations, 0 for straight code.
-    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table, int interval) : kernel_(kernel), graph_(graph), table_(table), interval_(interval), claims_(table.claims(graph.ops)) {
+    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table, int interval)
+        : kernel_(kernel), graph_(graph), table_(table), interval_(interval), claims_(table.claims(graph.ops)) {
         int last = 0;
         for (int cycle : graph.cycle) last = std::max(last, cycle);
         rows_.resize(last + 1);
@@ -31,9 +32,11 @@ private:
     std::pair<int, int> range(int i) const {
         int first = 0, last = static_cast<int>(rows_.size()) - 1;
         for (int e : graph_.in[i])
-            if (const Edge &edge = graph_.edges[e]; edge.from != i) first = std::max(first, graph_.cycle[edge.from] + edge.latency - edge.distance * interval_);
+            if (const Edge &edge = graph_.edges[e]; edge.from != i)
+                first = std::max(first, graph_.cycle[edge.from] + edge.latency - edge.distance * interval_);
         for (int e : graph_.out[i])
-            if (const Edge &edge = graph_.edges[e]; edge.to != i) last = std::min(last, graph_.cycle[edge.to] - edge.latency + edge.distance * interval_);
+            if (const Edge &edge = graph_.edges[e]; edge.to != i)
+                last = std::min(last, graph_.cycle[edge.to] - edge.latency + edge.distance * interval_);
         return {first, last};
     }
 
@@ -56,7 +59,7 @@ private:
     }
 
     void load_late(int i) {
-        constexpr int margin = 6;   // a load may find its pad busy
+        constexpr int margin = 6;  // a load may find its pad busy
         const auto [first, last] = range(i);
         for (int to = last - margin; to > graph_.cycle[i]; to--)
             if (!rows_[to].empty() && move_if_fits(i, to)) return;
@@ -85,7 +88,8 @@ private:
     bool elsewhere(int i, int row) {
         const Op &op = graph_.ops[i];
         // The array and the lanes keep their pace, which in a loop the interval does.
-        if (interval_ == 0 && (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode))) return false;
+        if (interval_ == 0 && (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode)))
+            return false;
         // Waits and branches stand for more than their registers say.
         if (op.side || op.orders >= 0) return false;
         // There are as many masks alive at a time as there are registers: what makes or reads one stays.
@@ -102,8 +106,8 @@ private:
     ScheduleGraph &graph_;
     ResourceTable &table_;
     const int interval_;
-    std::vector<Claim> claims_;            // of the operations
-    std::vector<std::vector<int>> rows_;   // operations by cycle
+    std::vector<Claim> claims_;           // of the operations
+    std::vector<std::vector<int>> rows_;  // operations by cycle
 };
 
 }  // namespace

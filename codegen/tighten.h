@@ -1,4 +1,5 @@
-// Fewer packets for a scheduled block: every packet costs room in the instruction cache, and time where it runs once or a few times.
+// Fewer packets for a scheduled block: every packet costs room in the instruction cache, and time where it runs once or a few
+// times.
 #pragma once
 
 #include "codegen/resources.h"

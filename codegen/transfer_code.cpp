@@ -52,12 +52,16 @@ std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
 }
 
 std::vector<Run> split_rounds(const std::vector<Tile> &tiles) {
-    const auto uses_pad = [](const Run &run, int pad) { return std::any_of(run.group.begin(), run.group.end(), [&](const Tile &t) { return t.pad == pad; }); };
+    const auto uses_pad = [](const Run &run, int pad) {
+        return std::any_of(run.group.begin(), run.group.end(), [&](const Tile &t) { return t.pad == pad; });
+    };
     std::vector<Run> rounds;
     for (Run &run : split_runs(tiles)) {
         const bool lone = run.count == 1 && run.group.size() == 1;
-        if (lone && !rounds.empty() && rounds.back().count == 1 && !uses_pad(rounds.back(), run.group[0].pad)) rounds.back().group.push_back(run.group[0]);
-        else rounds.push_back(std::move(run));
+        if (lone && !rounds.empty() && rounds.back().count == 1 && !uses_pad(rounds.back(), run.group[0].pad))
+            rounds.back().group.push_back(run.group[0]);
+        else
+            rounds.push_back(std::move(run));
     }
     return rounds;
 }
@@ -67,10 +71,14 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
     for (const Run &run : runs) {
         const size_t first = split.size();
         for (const Tile &tile : run.group) {
-            const auto is_free = [&](const Run &other) { return std::none_of(other.group.begin(), other.group.end(), [&](const Tile &t) { return t.pad == tile.pad; }); };
+            const auto is_free = [&](const Run &other) {
+                return std::none_of(other.group.begin(), other.group.end(), [&](const Tile &t) { return t.pad == tile.pad; });
+            };
             const auto found = std::find_if(split.begin() + static_cast<std::ptrdiff_t>(first), split.end(), is_free);
-            if (found != split.end()) found->group.push_back(tile);
-            else split.push_back({{tile}, run.count, run.row_step, run.mem_step});
+            if (found != split.end())
+                found->group.push_back(tile);
+            else
+                split.push_back({{tile}, run.count, run.row_step, run.mem_step});
         }
     }
     return split;
@@ -79,14 +87,16 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
 int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine) {
     constexpr int64_t element_bytes = 2;
     int64_t beats = 0;
-    for (const Tile &tile : tiles) beats += tile.rows * ((tile.cols * element_bytes + machine.sdma.beat - 1) / machine.sdma.beat);
+    for (const Tile &tile : tiles)
+        beats += tile.rows * ((tile.cols * element_bytes + machine.sdma.beat - 1) / machine.sdma.beat);
     return beats;
 }
 
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine) {
     const int64_t page = machine.dram.row_bytes / 2, groups = machine.dram.groups;
     std::map<int64_t, std::vector<size_t>> by_bank_group;
-    for (size_t i = 0; i < tiles.size(); i++) by_bank_group[page > 0 ? floor_mod(floor_div(tiles[i].mem, page), groups) : 0].push_back(i);
+    for (size_t i = 0; i < tiles.size(); i++)
+        by_bank_group[page > 0 ? floor_mod(floor_div(tiles[i].mem, page), groups) : 0].push_back(i);
     std::vector<size_t> halves(tiles.size());
     size_t next = 0;
     for (const auto &[group, of_group] : by_bank_group)
@@ -128,7 +138,8 @@ LinearForm TransferCode::pad_bytes(const Copy &copy, const Tile &tile) const {
     if (ring != nullptr) form.terms.erase(ring->atom);
     for (auto &[atom, step] : form.terms) {
         const std::optional<int64_t> in_pad = allocation.step_in_pad(step);
-        if (!in_pad) throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
+        if (!in_pad)
+            throw Error("cannot generate code: a copy of '" + allocation.name + "' changes pads from iteration to iteration");
         step = *in_pad;
     }
     form.constant += (ring != nullptr ? 0 : allocation.base_row) + tile.row;
@@ -143,7 +154,8 @@ LinearForm TransferCode::mem_bytes(const Copy &copy, int64_t offset) const {
 
 int32_t TransferCode::control_word(const Tile &tile) const {
     const uint32_t pitch = tile.rows == 1 ? tile.cols : tile.pitch;
-    return static_cast<int32_t>(uint32_t(tile.pad) << 30 | uint32_t(tile.rows - 1) << 25 | uint32_t(tile.cols - 1) << 20 | (pitch - 1));
+    return static_cast<int32_t>(uint32_t(tile.pad) << 30 | uint32_t(tile.rows - 1) << 25 | uint32_t(tile.cols - 1) << 20 |
+                                (pitch - 1));
 }
 
 Channel TransferCode::channel(const Copy &copy, const Run &run) {
@@ -176,7 +188,8 @@ Op TransferCode::transfer(const Channel &c, size_t i, bool ahead) const {
     return op;
 }
 
-void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values, Body &out) const {
+void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
+                       Body &out) const {
     for (size_t i = 0; i < c.run.group.size(); i++) {
         const Tile &tile = c.run.group[i];
         Tile at = tile;
@@ -198,7 +211,8 @@ void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Re
 }
 
 void TransferCode::step_pads(const Channel &c, Body &out) const {
-    for (size_t i = 0; i < c.run.group.size() && c.run.row_step != 0; i++) out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
+    for (size_t i = 0; i < c.run.group.size() && c.run.row_step != 0; i++)
+        out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
 }
 
 void TransferCode::step_memory(const Channel &c, Body &out) const {
@@ -208,7 +222,8 @@ void TransferCode::step_memory(const Channel &c, Body &out) const {
                              kernel_.constant(static_cast<int32_t>(2 * (c.run.mem_step + c.run.other_mem_step))), c.mem_step));
         return;
     }
-    for (size_t i = 0; i < c.run.group.size() && c.run.mem_step != 0; i++) out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
+    for (size_t i = 0; i < c.run.group.size() && c.run.mem_step != 0; i++)
+        out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
 }
 
 void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
@@ -272,12 +287,14 @@ bool TransferCode::comes_in_halves(const Run &run) const {
     for (const Tile &tile : run.group) pads.insert(tile.pad);
     // Two delays a round take less than its transfers.
     if (beats_of(run.group, *kernel_.machine) < 3 * result_latency(*kernel_.machine, Opcode::div_s)) return false;
-    return kernel_.machine->timed() && run.count > 1 && pads.size() == run.group.size() && pads.size() > 2 && run.mem_step != 0 && run.other_mem_step == 0;
+    return kernel_.machine->timed() && run.count > 1 && pads.size() == run.group.size() && pads.size() > 2 &&
+           run.mem_step != 0 && run.other_mem_step == 0;
 }
 
-// Half of the pads, then the others when the first ones have begun: engines that start at the same time end at the same time, and DRAM has
-// nothing to do until all have begun again. What takes the time is a division of zero, to which the base registers of the other half are added
-// as they are stepped, or its addresses. That is where code stands still for the transfers before, and it does so behind the division.
+// Half of the pads, then the others when the first ones have begun: engines that start at the same time end at the same time,
+// and DRAM has nothing to do until all have begun again. What takes the time is a division of zero, to which the base registers
+// of the other half are added as they are stepped, or its addresses. That is where code stands still for the transfers before,
+// and it does so behind the division.
 void TransferCode::start_halves(const Channel &c, Body &out) {
     const Machine &machine = *kernel_.machine;
     const size_t all = c.run.group.size(), half = all / 2;
@@ -355,10 +372,14 @@ std::vector<Channel> TransferCode::start(const Copy &copy, bool ahead, Body &out
         for (size_t i = 0; i < run.group.size(); i++) {
             const Tile &tile = run.group[i];
             const auto bytes = static_cast<int32_t>(pad_bytes(copy, tile).constant);
-            // Nothing writes the base registers, which are busy until a transfer ends; what is never waited for needs none for zero.
-            c.pad[i] = bytes == 0 && !kernel_.machine->timed() ? zero_scalar : kernel_.constant_register(bytes, base_registers + tile.pad);
-            if (tile.mem == 0) c.mem[i] = first;
-            else out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
+            // Nothing writes the base registers, which are busy until a transfer ends; what is never waited for needs none for
+            // zero.
+            c.pad[i] = bytes == 0 && !kernel_.machine->timed() ? zero_scalar
+                                                               : kernel_.constant_register(bytes, base_registers + tile.pad);
+            if (tile.mem == 0)
+                c.mem[i] = first;
+            else
+                out.push_back(value_op(c.mem[i], {tile.mem * 2, {}}, {first}));
         }
         start_group(c, ahead, out);
     }

@@ -23,16 +23,16 @@ std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 // Beats of the bus that the rows of tiles take.
 int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine);
 
-// The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has several in each, every other
-// one of a bank group, and the second half as many as the first, or one fewer.
+// The half, 0 or 1, of each tile of a group: each half has tiles in both bank groups of the DRAM where the whole has several in
+// each, every other one of a bank group, and the second half as many as the first, or one fewer.
 std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &machine);
 
 // The registers of one run's transfers.
 struct Channel {
     const Copy *copy = nullptr;
     Run run;
-    std::vector<Reg> pad, mem, control;   // one of each for every tile of the group
-    Reg mem_step = {};                    // bytes of the next step, where steps are not alike
+    std::vector<Reg> pad, mem, control;  // one of each for every tile of the group
+    Reg mem_step = {};                   // bytes of the next step, where steps are not alike
 };
 
 // dst = value + what `plus` names.
@@ -47,19 +47,21 @@ public:
 
     Channel channel(const Copy &copy, const Run &run);
     std::vector<Channel> channels(const Copy &copy, const std::vector<Run> &runs);
-    // Points a channel at its first group; with `pads_before`, the base registers one step before it, as issue_step() wants them.
+    // Points a channel at its first group; with `pads_before`, the base registers one step before it, as issue_step() wants
+    // them.
     void aim(const Channel &c, bool pads_before, Reg slot_register, Reg memory, const std::map<int, Reg> &loop_values,
              Body &out) const;
     // To the next group, in the pads and in memory; starts the group it is at.
     void step_pads(const Channel &c, Body &out) const;
     void step_memory(const Channel &c, Body &out) const;
     void start_group(const Channel &c, bool ahead, Body &out) const;
-    // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow. Nothing on a
-    // machine without timing, where a transfer has ended when the next packet begins.
+    // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow. Nothing on
+    // a machine without timing, where a transfer has ended when the next packet begins.
     void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
     // Behind it every store before it has landed.
     Op fence(int allocation) const;
-    // All groups of a run, one after the other (each waits for its own engine). Of several, the channel points one step before the first.
+    // All groups of a run, one after the other (each waits for its own engine). Of several, the channel points one step before
+    // the first.
     void start_all(const Channel &c, bool ahead, Body &out);
     // Starts a whole copy; what is still to be waited for.
     std::vector<Channel> in_place(const Copy &copy, Body &out);

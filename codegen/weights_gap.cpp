@@ -42,7 +42,7 @@ private:
 
     // Does nothing keep operation `i` from running in a packet of this cycle, which is not later than its own?
     bool may_run(int i, int cycle) const {
-        if (is_lane_operation(graph_.ops[i].opcode)) return false;   // they keep their pace
+        if (is_lane_operation(graph_.ops[i].opcode)) return false;  // they keep their pace
         for (int e : graph_.in[i]) {
             const Edge &edge = graph_.edges[e];
             const bool before = edge.distance == 0 && edge.from != i;
@@ -57,7 +57,8 @@ private:
         }
         return packet.fits(claim(i), 0);
     }
-    // What an operation takes of a packet. Vectors that arrive together are written one after the other, for which there is time.
+    // What an operation takes of a packet. Vectors that arrive together are written one after the other, for which there is
+    // time.
     Claim claim(int i) const {
         Claim claim = ResourceTable(kernel_, 0).claim(graph_.ops[i]);
         claim.written_bank = -1;
@@ -92,7 +93,9 @@ private:
         }
     }
     bool depends_on(int i, int cycle) const {
-        return std::any_of(graph_.in[i].begin(), graph_.in[i].end(), [&](int e) { return graph_.edges[e].from != i && graph_.edges[e].distance == 0 && graph_.cycle[graph_.edges[e].from] >= cycle; });
+        return std::any_of(graph_.in[i].begin(), graph_.in[i].end(), [&](int e) {
+            return graph_.edges[e].from != i && graph_.edges[e].distance == 0 && graph_.cycle[graph_.edges[e].from] >= cycle;
+        });
     }
 
     // Packets in front of the weights: each joins the one before if all of it fits there.
@@ -103,7 +106,8 @@ private:
         for (size_t c = 1, into = 0; c < cycles.size(); c++) {
             const std::vector<int> ops = rows_[cycles[c]];
             size_t joined = 0;
-            for (; joined < ops.size() && !graph_.ops[ops[joined]].side && may_run(ops[joined], cycles[into]); joined++) move(ops[joined], cycles[into]);
+            for (; joined < ops.size() && !graph_.ops[ops[joined]].side && may_run(ops[joined], cycles[into]); joined++)
+                move(ops[joined], cycles[into]);
             if (joined == ops.size()) continue;
             for (size_t back = 0; back < joined; back++) move(ops[back], cycles[c]);
             into = c;
@@ -112,7 +116,7 @@ private:
 
     const Kernel &kernel_;
     ScheduleGraph &graph_;
-    std::map<int, std::vector<int>> rows_;   // operations by cycle
+    std::map<int, std::vector<int>> rows_;  // operations by cycle
 };
 
 }  // namespace

@@ -54,7 +54,7 @@ struct KernelVersion {
     int64_t unoptimized_cycles = 0;           // of the reference program, 0: not measured
     std::map<std::string, Failure> failures;  // by status and reason
     std::vector<TuningRun> runs;
-    std::optional<Certificate> certificate;   // what is proven of the winner
+    std::optional<Certificate> certificate;  // what is proven of the winner
     double seconds_lower = 0, seconds_simulate = 0;
 
     void add(const StoredTrial &trial);

@@ -56,7 +56,11 @@ struct Page {
 const std::vector<Page> &pages() {
     static const std::vector<Page> all = {
         {"index", "Kernels", "Every tuned kernel, with its share of the lower bound", {}, {"table.js", "kernels.js"}},
-        {"kernel", "Kernel", "One kernel: schedule, stalls, trials, roofline", {"vendor/uplot.min.css"}, {"vendor/uplot.min.js", "table.js", "charts.js", "kernel.js"}},
+        {"kernel",
+         "Kernel",
+         "One kernel: schedule, stalls, trials, roofline",
+         {"vendor/uplot.min.css"},
+         {"vendor/uplot.min.js", "table.js", "charts.js", "kernel.js"}},
         {"models", "Models", "Networks: where their cycles go", {}, {"data/models.js", "table.js", "models.js"}},
         {"machines", "Machines", "The same kernels on several machines", {}, {"table.js", "machines.js"}},
         {"changes", "Changes", "The latest run against the one before", {}, {"data/benchmarks.js", "table.js", "changes.js"}},
@@ -68,7 +72,8 @@ constexpr const char *template_file = "page.html";
 
 void replace(std::string &text, const std::string &mark, const std::string &value) {
     const size_t at = text.find(mark);
-    if (at == text.npos) throw Error(fmt::format("the template {} of the dashboard has no {}: install atalla-tune again", template_file, mark));
+    if (at == text.npos)
+        throw Error(fmt::format("the template {} of the dashboard has no {}: install atalla-tune again", template_file, mark));
     text.replace(at, mark.size(), value);
 }
 
@@ -76,7 +81,8 @@ std::string page_of(std::string text, const Page &page) {
     std::string files;
     for (const char *style : page.styles) files += fmt::format("<link rel=\"stylesheet\" href=\"{}\">\n", style);
     files += fmt::format("<link rel=\"stylesheet\" href=\"{}\">\n", style_file);
-    for (const char *script : {"common.js", "data/summary.js"}) files += fmt::format("<script defer src=\"{}\"></script>\n", script);
+    for (const char *script : {"common.js", "data/summary.js"})
+        files += fmt::format("<script defer src=\"{}\"></script>\n", script);
     for (const char *script : page.scripts) files += fmt::format("<script defer src=\"{}\"></script>\n", script);
     replace(text, "PAGE_DESCRIPTION", page.description);
     replace(text, "PAGE_TITLE", page.title);

@@ -46,7 +46,7 @@ struct SiteModel {
 
 struct SiteBenchmarks {
     std::vector<BenchmarkResults> current;
-    std::vector<BenchmarkResults> previous;  // the last run before; may be empty
+    std::vector<BenchmarkResults> previous;              // the last run before; may be empty
     std::vector<std::vector<BenchmarkResults>> history;  // all runs that are at hand, oldest first; may be empty
 };
 

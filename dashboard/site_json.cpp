@@ -99,7 +99,8 @@ ordered_json version_json(const KernelVersion &version) {
     return {{"compiler", version.compiler},
             {"bound", version.bound_cycles()},
             {"unoptimized", version.unoptimized_cycles},
-            {"optimal_in_space", version.winner && version.certificate && version.certificate->optimal_in_space(version.winner->trial.cycles)},
+            {"optimal_in_space",
+             version.winner && version.certificate && version.certificate->optimal_in_space(version.winner->trial.cycles)},
             {"winner", winner},
             {"runs", runs},
             {"run_ids", version.run_ids},
@@ -209,8 +210,11 @@ ordered_json benchmark_history_json(const std::vector<std::vector<BenchmarkResul
             for (const auto &[name, benchmark] : file.runs) {
                 for (const auto &[counter, values] : benchmark.counters)
                     if (is_exact_counter(counter) && !values.empty())
-                        rows.try_emplace({file.name, name, counter}, Row{true, {}}).first->second.values[run] = *std::max_element(values.begin(), values.end());
-                if (!benchmark.seconds.empty()) rows.try_emplace({file.name, name, "time"}, Row{false, {}}).first->second.values[run] = median(benchmark.seconds);
+                        rows.try_emplace({file.name, name, counter}, Row{true, {}}).first->second.values[run] =
+                            *std::max_element(values.begin(), values.end());
+                if (!benchmark.seconds.empty())
+                    rows.try_emplace({file.name, name, "time"}, Row{false, {}}).first->second.values[run] =
+                        median(benchmark.seconds);
             }
         }
         dates.push_back(date);
@@ -219,8 +223,10 @@ ordered_json benchmark_history_json(const std::vector<std::vector<BenchmarkResul
     for (const auto &[key, row] : rows) {
         if (row.values.size() < 2) continue;
         ordered_json values = ordered_json::array();
-        for (size_t run = 0; run < history.size(); run++) values.push_back(row.values.contains(run) ? ordered_json(row.values.at(run)) : ordered_json());
-        json["rows"].push_back({{"benchmark", std::get<1>(key)}, {"metric", std::get<2>(key)}, {"exact", row.exact}, {"values", values}});
+        for (size_t run = 0; run < history.size(); run++)
+            values.push_back(row.values.contains(run) ? ordered_json(row.values.at(run)) : ordered_json());
+        json["rows"].push_back(
+            {{"benchmark", std::get<1>(key)}, {"metric", std::get<2>(key)}, {"exact", row.exact}, {"values", values}});
     }
     return json;
 }
@@ -239,7 +245,9 @@ ordered_json benchmarks_json(const SiteBenchmarks &benchmarks, const CompareOpti
         }
         results.push_back({{"name", file.name}, {"date", file.date}, {"host", file.host}, {"runs", runs}});
     }
-    ordered_json json = {{"results", results}, {"comparison", nullptr}, {"previous", ordered_json::array()},
+    ordered_json json = {{"results", results},
+                         {"comparison", nullptr},
+                         {"previous", ordered_json::array()},
                          {"history", benchmark_history_json(benchmarks.history)}};
     if (benchmarks.previous.empty()) return json;
     json["comparison"] = comparison_json(compare_benchmarks(benchmarks.previous, benchmarks.current, options), options);

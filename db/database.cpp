@@ -160,14 +160,15 @@ std::optional<StoredTrial> Database::winner(const TrialKey &key) const {
 
 std::vector<StoredTrial> Database::related_winners(const TrialKey &key) const {
     const std::scoped_lock lock(impl_->mutex);
-    sqlite::Statement rows(impl_->connection,
-                           std::string(select_trials) +
-                               " WHERE workload.op = ?1 AND workload.description = ?2 AND NOT (machine.fingerprint = ?3 AND"
-                               " compiler.fingerprint = ?4) AND trial.id = (SELECT best.id FROM trial AS best WHERE"
-                               " best.workload = trial.workload AND best.machine = trial.machine AND best.compiler = trial.compiler"
-                               " AND best.status = 'ok' AND best.verification = 1 AND best.cycles > 0 ORDER BY best.cycles, best.point LIMIT 1)"
-                               " AND trial.status = 'ok' AND trial.verification = 1"
-                               " ORDER BY trial.cycles, machine.fingerprint, compiler.fingerprint");
+    sqlite::Statement rows(
+        impl_->connection,
+        std::string(select_trials) +
+            " WHERE workload.op = ?1 AND workload.description = ?2 AND NOT (machine.fingerprint = ?3 AND"
+            " compiler.fingerprint = ?4) AND trial.id = (SELECT best.id FROM trial AS best WHERE"
+            " best.workload = trial.workload AND best.machine = trial.machine AND best.compiler = trial.compiler"
+            " AND best.status = 'ok' AND best.verification = 1 AND best.cycles > 0 ORDER BY best.cycles, best.point LIMIT 1)"
+            " AND trial.status = 'ok' AND trial.verification = 1"
+            " ORDER BY trial.cycles, machine.fingerprint, compiler.fingerprint");
     rows.bind(key.op, key.workload, key.machine, key.compiler);
     return impl_->all_readable(rows);
 }
@@ -175,17 +176,18 @@ std::vector<StoredTrial> Database::related_winners(const TrialKey &key) const {
 std::vector<KeySummary> Database::list(const TrialFilter &filter) const {
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Transaction snapshot(impl_->connection, sqlite::Transaction::Kind::Read);
-    sqlite::Statement rows(impl_->connection,
-                           std::string("SELECT workload.op, workload.description, machine.fingerprint, compiler.fingerprint,"
-                                       " machine.name, count(*), sum(status = 'ok'), sum(verification = 1),"
-                                       " coalesce(min(CASE WHEN status = 'ok' AND verification >= 0 AND cycles > 0 THEN cycles END), 0),"
-                                       " workload.id, machine.id, compiler.id"
-                                       " FROM trial JOIN workload ON workload.id = trial.workload"
-                                       " JOIN machine ON machine.id = trial.machine"
-                                       " JOIN compiler ON compiler.id = trial.compiler") +
-                               where_filter +
-                               " GROUP BY workload.id, machine.id, compiler.id ORDER BY workload.op, workload.description,"
-                               " machine.fingerprint, compiler.fingerprint");
+    sqlite::Statement rows(
+        impl_->connection,
+        std::string("SELECT workload.op, workload.description, machine.fingerprint, compiler.fingerprint,"
+                    " machine.name, count(*), sum(status = 'ok'), sum(verification = 1),"
+                    " coalesce(min(CASE WHEN status = 'ok' AND verification >= 0 AND cycles > 0 THEN cycles END), 0),"
+                    " workload.id, machine.id, compiler.id"
+                    " FROM trial JOIN workload ON workload.id = trial.workload"
+                    " JOIN machine ON machine.id = trial.machine"
+                    " JOIN compiler ON compiler.id = trial.compiler") +
+            where_filter +
+            " GROUP BY workload.id, machine.id, compiler.id ORDER BY workload.op, workload.description,"
+            " machine.fingerprint, compiler.fingerprint");
     sqlite::Statement bound(impl_->connection,
                             "SELECT bound_cycles FROM run WHERE workload = ?1 AND machine = ?2 AND compiler = ?3 AND"
                             " bound_cycles > 0 ORDER BY started DESC, id DESC LIMIT 1");

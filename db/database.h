@@ -60,7 +60,7 @@ struct KeySummary {
     std::optional<StoredTrial> winner;  // fastest verified
     int64_t bound_cycles = 0;           // of the latest run that knew it, 0: unknown
     std::optional<Certificate> certificate;
-    bool unfinished = false;            // its latest run was interrupted, or neither finished nor failed
+    bool unfinished = false;  // its latest run was interrupted, or neither finished nor failed
 };
 
 struct DatabaseStats {

@@ -63,7 +63,9 @@ DatabaseStats Database::stats() const {
 int64_t Database::vacuum() {
     const std::scoped_lock lock(impl_->mutex);
     sqlite::Connection &connection = impl_->connection;
-    const auto bytes = [&] { return connection.integer("PRAGMA page_count").value_or(0) * connection.integer("PRAGMA page_size").value_or(0); };
+    const auto bytes = [&] {
+        return connection.integer("PRAGMA page_count").value_or(0) * connection.integer("PRAGMA page_size").value_or(0);
+    };
     const int64_t before = bytes();
     connection.execute("VACUUM; PRAGMA wal_checkpoint(TRUNCATE)");
     return before - bytes();

@@ -51,8 +51,9 @@ struct Database::Impl {
         }
     }
     void visit_certificates(const std::function<void(const Certificate &)> &visit) const {
-        sqlite::Statement rows(connection, std::string(select_certificates) +
-                                               " ORDER BY workload.op, workload.description, machine.fingerprint, compiler.fingerprint");
+        sqlite::Statement rows(connection,
+                               std::string(select_certificates) +
+                                   " ORDER BY workload.op, workload.description, machine.fingerprint, compiler.fingerprint");
         while (rows.step()) {
             visit(read_certificate(rows));
         }

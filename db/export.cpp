@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *format_name = "atalla-tune database";
-constexpr int format_version = 2, oldest_version = 1;   // version 1 has no certificates
+constexpr int format_version = 2, oldest_version = 1;  // version 1 has no certificates
 
 // A workload that is canonical JSON is exported as the object that it is; any other text as a string.
 json workload_json(const std::string &text) {
@@ -115,7 +115,8 @@ TuningRun parse_run(const json &line) {
 }
 
 Certificate parse_certificate(const json &line) {
-    Certificate certificate{parse_key(line), integer(line, "bound_cycles"), line.at("bound_by").get<std::string>(), integer(line, "least_cycles")};
+    Certificate certificate{parse_key(line), integer(line, "bound_cycles"), line.at("bound_by").get<std::string>(),
+                            integer(line, "least_cycles")};
     if (certificate.bound_cycles < 0 || certificate.least_cycles < 0) {
         throw Error("a certificate proves a negative number of cycles");
     }
@@ -145,7 +146,9 @@ std::string export_line(const TuningRun &run) {
 
 std::string export_line(const Certificate &certificate) {
     json line = key_json("certificate", certificate.key);
-    line.update({{"bound_cycles", certificate.bound_cycles}, {"bound_by", certificate.bound_by}, {"least_cycles", certificate.least_cycles}});
+    line.update({{"bound_cycles", certificate.bound_cycles},
+                 {"bound_by", certificate.bound_by},
+                 {"least_cycles", certificate.least_cycles}});
     return line.dump();
 }
 
@@ -175,8 +178,9 @@ void check_header(std::string_view line) {
     }
     const json version = header.value("version", json());
     if (!version.is_number_integer() || version < oldest_version || version > format_version) {
-        throw Error(fmt::format("the export has format version {}, this program knows versions {} to {}: update the older of the two", version.dump(),
-                                oldest_version, format_version));
+        throw Error(
+            fmt::format("the export has format version {}, this program knows versions {} to {}: update the older of the two",
+                        version.dump(), oldest_version, format_version));
     }
 }
 

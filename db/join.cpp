@@ -48,7 +48,9 @@ StoredTrial join(const StoredTrial &one, const StoredTrial &other) {
 
 Certificate join(const Certificate &one, const Certificate &other) {
     // Of equal bounds the first term in the alphabet.
-    const auto strength = [](const Certificate &certificate) { return std::make_pair(-certificate.bound_cycles, certificate.bound_by); };
+    const auto strength = [](const Certificate &certificate) {
+        return std::make_pair(-certificate.bound_cycles, certificate.bound_by);
+    };
     Certificate result = strength(one) <= strength(other) ? one : other;
     result.least_cycles = std::max(one.least_cycles, other.least_cycles);
     return result;

@@ -107,7 +107,8 @@ TuningCache tuning_cache(const Database &database, const TrialKey &key) {
     const auto usual = std::max_element(frequency.begin(), frequency.end(),
                                         [](const auto &one, const auto &other) { return one.second < other.second; });
     if (usual == frequency.end()) {
-        throw Error(fmt::format("the database {} has no trial of {} {} to export", database.file().string(), key.op, key.workload));
+        throw Error(
+            fmt::format("the database {} has no trial of {} {} to export", database.file().string(), key.op, key.workload));
     }
     TuningCache cache;
     cache.key = key;
@@ -177,12 +178,13 @@ TuningCache parse_tuning_cache(std::string_view text, const std::string &name) {
             throw Error(fmt::format("not a cache of Kernel Tuner with schema version {}", schema_version));
         }
         if (!file.contains("atalla")) {
-            throw Error("the cache was not written by atalla-tune: it has no fingerprints, without which its trials could be "
-                        "mistaken for others");
+            throw Error(
+                "the cache was not written by atalla-tune: it has no fingerprints, without which its trials could be "
+                "mistaken for others");
         }
         const json &own = file.at("atalla");
-        cache.key = {own.at("op").get<std::string>(), own.at("workload").get<std::string>(), own.at("machine").get<std::string>(),
-                     own.at("compiler").get<std::string>()};
+        cache.key = {own.at("op").get<std::string>(), own.at("workload").get<std::string>(),
+                     own.at("machine").get<std::string>(), own.at("compiler").get<std::string>()};
         cache.machine_name = own.at("machine_name").get<std::string>();
         cache.bound_cycles = own.at("bound_cycles").get<int64_t>();
         const auto choices = own.at("choices").get<std::vector<std::string>>();

@@ -1,4 +1,5 @@
-// Trials of one key in the cache format of Kernel Tuner (schema 1.0.0), so that its tools read our sweeps and we theirs of ours.
+// Trials of one key in the cache format of Kernel Tuner (schema 1.0.0), so that its tools read our sweeps and we theirs of
+// ours.
 #pragma once
 
 #include <iosfwd>

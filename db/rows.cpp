@@ -96,7 +96,8 @@ StoredTrial read_trial(const sqlite::Statement &row) {
         stored.trial.status = parse_status(row.text(5));
         stored.trial.counters = parse_bounded_json(row.text(8));
         stored.trial.cycles = row.integer(6);
-        if (stored.trial.status == Trial::Ok && stored.trial.cycles <= 0) throw Error(fmt::format("it ran for {} cycles", stored.trial.cycles));
+        if (stored.trial.status == Trial::Ok && stored.trial.cycles <= 0)
+            throw Error(fmt::format("it ran for {} cycles", stored.trial.cycles));
     } catch (const Error &error) {
         throw Error(fmt::format("a trial of {} {} in the database cannot be read, another program must have changed it: {}",
                                 stored.key.op, stored.key.workload, error.what()));

@@ -154,9 +154,10 @@ int64_t checked_version(sqlite::Connection &connection, int64_t latest) {
         throw Error(fmt::format("{} is not a tuning database but the database of another program", name));
     }
     if (version < 0) {
-        throw Error(fmt::format("the database {} has version {}, which no atalla-tune writes: another program must have changed it; "
-                                "move it away and merge your exports into a new one",
-                                name, version));
+        throw Error(
+            fmt::format("the database {} has version {}, which no atalla-tune writes: another program must have changed it; "
+                        "move it away and merge your exports into a new one",
+                        name, version));
     }
     if (version > latest) {
         throw Error(

@@ -122,9 +122,10 @@ void Connection::fail(int code) const {
             throw Error(fmt::format("reading or writing the database {} failed: {}", name, system_detail));
         default:
             if (detail.starts_with("no such table") || detail.starts_with("no such column")) {
-                throw Error(fmt::format("the database {} lacks what its version has ({}): another program must have changed it; move it "
-                                        "away and merge your exports into a new one",
-                                        name, detail));
+                throw Error(fmt::format(
+                    "the database {} lacks what its version has ({}): another program must have changed it; move it "
+                    "away and merge your exports into a new one",
+                    name, detail));
             }
             throw Error(fmt::format("the database {} reports: {} (SQLite code {})", name, detail, code));
     }

@@ -11,7 +11,8 @@ namespace atalla {
 
 namespace {
 
-std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector<AttentionBatch> &batch, bool AttentionBatch::*has, size_t inside) {
+std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector<AttentionBatch> &batch,
+                                bool AttentionBatch::*has, size_t inside) {
     std::vector<int64_t> extents = {element};
     for (size_t d = 0; d <= batch.size(); d++) {
         if (d == std::min(inside, batch.size())) extents.push_back(rows);
@@ -30,8 +31,12 @@ int64_t AttentionShape::problems() const {
     return n;
 }
 std::vector<int64_t> AttentionShape::q_extents() const { return with_batch(depth, queries, batch, nullptr, inside('q')); }
-std::vector<int64_t> AttentionShape::k_extents() const { return with_batch(depth, keys, batch, &AttentionBatch::keys, inside('k')); }
-std::vector<int64_t> AttentionShape::v_extents() const { return with_batch(width, keys, batch, &AttentionBatch::keys, inside('v')); }
+std::vector<int64_t> AttentionShape::k_extents() const {
+    return with_batch(depth, keys, batch, &AttentionBatch::keys, inside('k'));
+}
+std::vector<int64_t> AttentionShape::v_extents() const {
+    return with_batch(width, keys, batch, &AttentionBatch::keys, inside('v'));
+}
 std::vector<int64_t> AttentionShape::mask_extents() const { return with_batch(keys, queries, batch, &AttentionBatch::mask, 0); }
 std::vector<int64_t> AttentionShape::out_extents() const { return with_batch(width, queries, batch, nullptr, inside('o')); }
 
@@ -45,12 +50,14 @@ int64_t AttentionShape::passing_rows(const Machine &machine, const Point &point)
 }
 
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    if (shape.queries < 1 || shape.keys < 1 || shape.depth < 1 || shape.width < 1 || shape.problems() < 1) throw Error("attention: sizes must be at least 1");
+    if (shape.queries < 1 || shape.keys < 1 || shape.depth < 1 || shape.width < 1 || shape.problems() < 1)
+        throw Error("attention: sizes must be at least 1");
     if (AttentionShape::streamed(point) > 0 && !shape.whole_rows()) return attention_streamed(shape, machine, point);
     return shape.whole_rows() ? attention_of_whole_rows(shape, machine, point) : attention_by_tiles(shape, machine, point);
 }
 
-KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline, const std::array<Halide::ImageParam, 4> &inputs) {
+KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline,
+                                  const std::array<Halide::ImageParam, 4> &inputs) {
     KernelDefinition kernel;
     kernel.pipeline = std::move(pipeline);
     kernel.inputs = {{"Q", shape.q_extents()}, {"K", shape.k_extents()}, {"V", shape.v_extents()}};

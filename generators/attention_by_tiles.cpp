@@ -1,5 +1,6 @@
-// Attention by tiles of 32 keys: scores of a block of queries stay in the pads between the largest of each row and its weights. Where keys and values come
-// by blocks, each block's sums are joined with those of the blocks before (the online softmax), so that rows may be of any length.
+// Attention by tiles of 32 keys: scores of a block of queries stay in the pads between the largest of each row and its weights.
+// Where keys and values come by blocks, each block's sums are joined with those of the blocks before (the online softmax), so
+// that rows may be of any length.
 #include <algorithm>
 #include <vector>
 
@@ -18,8 +19,12 @@ namespace {
 class TiledAttention : public AttentionPipeline {
 public:
     TiledAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
-        : AttentionPipeline(shape, machine, point), tile(first_tile(), key_tiles_ - first_tile(), "tile_varying"), visible(0, key_tiles_, "visible_varying"),
-          weighed({{0, summed_rows_ + 1}, {0, key_tiles_}, {0, groups_}}, "weighed_varying"), added(0, key_tiles_, "added_varying"), joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
+        : AttentionPipeline(shape, machine, point),
+          tile(first_tile(), key_tiles_ - first_tile(), "tile_varying"),
+          visible(0, key_tiles_, "visible_varying"),
+          weighed({{0, summed_rows_ + 1}, {0, key_tiles_}, {0, groups_}}, "weighed_varying"),
+          added(0, key_tiles_, "added_varying"),
+          joined(0, width_tiles_ + 1, 0, key_blocks_, "joined_varying") {
         if (key_blocks_ > 1) keys_at_ = LoopLevel(O, joined.y);
     }
 
@@ -29,7 +34,8 @@ private:
         where_seen(weighed, weighed[1]);
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, own({j, i}), sees_first() ? f32(X(own({j, i, 0}))) : Expr(lowest_score));
-        // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its value then.
+        // No max(), whose second operand is the result where they are alike or not comparable: here the register keeps its
+        // value then.
         const Expr score = f32(X(own({j, i, tile}))), largest_yet = largest_lanes(own({j, i}));
         largest_lanes(own({j, i})) = select(strict_float(score > largest_yet), score, largest_yet);
         define(largest, own({i}), -infinity);
@@ -50,10 +56,11 @@ private:
             define(group_total, own({j, o}), group_sums(own({j, o})));
             return;
         }
-        p(own({j, i, visible})) = weight(strict_float(X(own({j, i, visible})) - (key_blocks_ > 1 ? subtracted : M)(own({j, i}))));
+        p(own({j, i, visible})) =
+            weight(strict_float(X(own({j, i, visible})) - (key_blocks_ > 1 ? subtracted : M)(own({j, i}))));
     }
-    // Does every row see a key of the first tile? The largest scores start with it then, and need no constants; where loops over tiles vary, they have it
-    // once more, so that there are two iterations that overlap.
+    // Does every row see a key of the first tile? The largest scores start with it then, and need no constants; where loops
+    // over tiles vary, they have it once more, so that there are two iterations that overlap.
     bool sees_first() const { return key_blocks_ == 1 && !shape_.mask; }
     int first_tile() const { return sees_first() && !leaves_out() ? 1 : 0; }
     // exp of a distance from the largest score.
@@ -74,13 +81,17 @@ private:
                 return all;
             };
             if (skips_) joined.where(block <= ig);
-            const Expr before = O(of_queries({d, i, width_tiles_})), here = of_block(in_block({d, i})), now = strict_float(max(before, here));
+            const Expr before = O(of_queries({d, i, width_tiles_})), here = of_block(in_block({d, i})),
+                       now = strict_float(max(before, here));
             const Expr scaled_before = strict_float(O(of_queries({d, i, column})) * weight(strict_float(before - now)));
-            const Expr scaled_here = strict_float(S(in_block({d, i, min(column, width_tiles_ - 1)})) * weight(strict_float(here - now)));
+            const Expr scaled_here =
+                strict_float(S(in_block({d, i, min(column, width_tiles_ - 1)})) * weight(strict_float(here - now)));
             O(of_queries({d, i, column})) = select(column < width_tiles_, strict_float(scaled_before + scaled_here), now);
         }
         const Func &sum = key_blocks_ > 1 ? O : S;
-        define_inverse(inverse, of_queries({i}), summed_rows_ > 0 ? group_total(own({summed_rows_ - 1 - i % summed_rows_, i / summed_rows_})) : sum(of_queries({width_ % lanes, i, width_ / lanes})));
+        define_inverse(inverse, of_queries({i}),
+                       summed_rows_ > 0 ? group_total(own({summed_rows_ - 1 - i % summed_rows_, i / summed_rows_}))
+                                        : sum(of_queries({width_ % lanes, i, width_ / lanes})));
         define(Y, of_queries({d, i, c}), strict_float(sum(of_queries({d, i, c})) * inverse(of_queries({i}))));
     }
 
@@ -93,11 +104,22 @@ private:
         if (summed_rows_ > 0) {
             const int round = static_cast<int>(machine_.pad.count);
             at_block(p, nullptr, stored_rows() - rows_ + (groups_ - 1) * round + 1, rows_behind());
-            schedule_group(p.update().reorder(j, weighed[0], weighed[1], weighed[2], ib), weighed[0], weighed[1], made, of_made);
+            schedule_group(p.update().reorder(j, weighed[0], weighed[1], weighed[2], ib), weighed[0], weighed[1], made,
+                           of_made);
             Var one("group_unroll");
-            group_total.compute_at(out, io).bound(j, 0, lanes).bound_extent(o, groups_).bound_extent(ib, blocks_).vectorize(j, lanes);
+            group_total.compute_at(out, io)
+                .bound(j, 0, lanes)
+                .bound_extent(o, groups_)
+                .bound_extent(ib, blocks_)
+                .vectorize(j, lanes);
             of_heads(group_total);
-            group_sums.compute_at(group_total, ib).bound_extent(o, groups_).vectorize(j, lanes).update().rename(o, one).reorder(j, one, added.x).vectorize(j, lanes);
+            group_sums.compute_at(group_total, ib)
+                .bound_extent(o, groups_)
+                .vectorize(j, lanes)
+                .update()
+                .rename(o, one)
+                .reorder(j, one, added.x)
+                .vectorize(j, lanes);
             in_registers({group_sums});
             in_pads({group_total});
             group = LoopLevel(p, weighed[2]);
@@ -137,14 +159,17 @@ private:
         schedule_quotients(inverse, summed_rows_ > 0 ? summed_rows_ : std::min(reciprocals, softmax_unroll_));
     }
 
-    Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"}, S{"S"}, O{"O"}, inverse{"inverse"}, made{"made"}, group_sums{"group_sums"}, group_total{"group_total"};
+    Func largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, of_block{"largest_of_block"}, subtracted{"subtracted"},
+        S{"S"}, O{"O"}, inverse{"inverse"}, made{"made"}, group_sums{"group_sums"}, group_total{"group_total"};
     Dot of_made{"of_made"};
-    const int groups_ = summed_rows_ > 0 ? rows_ / summed_rows_ : 1;   // of a block, each of which is summed at once
+    const int groups_ = summed_rows_ > 0 ? rows_ / summed_rows_ : 1;  // of a block, each of which is summed at once
     RDom tile, visible, weighed, added, joined;
 };
 
 }  // namespace
 
-KernelDefinition attention_by_tiles(const AttentionShape &shape, const Machine &machine, const Point &point) { return TiledAttention(shape, machine, point).build(); }
+KernelDefinition attention_by_tiles(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    return TiledAttention(shape, machine, point).build();
+}
 
 }  // namespace atalla

@@ -20,9 +20,14 @@ constexpr int64_t registers_in_use = 140;
 class RegisterAttentionPipeline {
 public:
     RegisterAttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)),
-          width_(static_cast<int>(shape.width)), rows_(static_cast<int>(point["rows"])), pass_(static_cast<int>(point["pass"])) {
-    }
+        : shape_(shape),
+          machine_(machine),
+          queries_(static_cast<int>(shape.queries)),
+          keys_(static_cast<int>(shape.keys)),
+          depth_(static_cast<int>(shape.depth)),
+          width_(static_cast<int>(shape.width)),
+          rows_(static_cast<int>(point["rows"])),
+          pass_(static_cast<int>(point["pass"])) {}
 
     KernelDefinition build() {
         define_operands();
@@ -33,11 +38,19 @@ public:
     }
 
 private:
-    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const { return batch_.args(std::move(own), has); }
+    std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const {
+        return batch_.args(std::move(own), has);
+    }
     // Where an element of a row of the tensors is.
-    std::vector<Expr> q_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, nullptr, shape_.inside('q')); }
-    std::vector<Expr> k_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k')); }
-    std::vector<Expr> v_at(const Expr &element, const Expr &row) const { return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v')); }
+    std::vector<Expr> q_at(const Expr &element, const Expr &row) const {
+        return batch_.tensor_args(element, row, nullptr, shape_.inside('q'));
+    }
+    std::vector<Expr> k_at(const Expr &element, const Expr &row) const {
+        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k'));
+    }
+    std::vector<Expr> v_at(const Expr &element, const Expr &row) const {
+        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v'));
+    }
     // One row through the array, with 32 vectors as weights.
     struct Dot {
         Func weights, part;
@@ -48,10 +61,13 @@ private:
         const Expr at = c * lanes + k, row = tt * lanes + w;
         define_within(Qs, args({k, i, c}), at < depth_, q(q_at(min(at, depth_ - 1), i)));
         define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_, key(k_at(min(at, depth_ - 1), min(row, keys_ - 1))));
-        define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_, value(v_at(min(at, width_ - 1), min(row, keys_ - 1))));
+        define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_,
+                      value(v_at(min(at, width_ - 1), min(row, keys_ - 1))));
         define(Ks, args({k, w, tt, c}), Kp(args({k, w, tt, c})));
         define(Vs, args({k, w, tt, c}), Vp(args({k, w, tt, c})));
-        if (shape_.mask) define_within(Ms, args({j, i, tt}), tt * lanes + j < keys_, mask(args({min(tt * lanes + j, keys_ - 1), i}, &AttentionBatch::mask)));
+        if (shape_.mask)
+            define_within(Ms, args({j, i, tt}), tt * lanes + j < keys_,
+                          mask(args({min(tt * lanes + j, keys_ - 1), i}, &AttentionBatch::mask)));
         // V^T: its rows as weights and those of the identity through them.
         identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
         define(turn.weights, args({k, w, tt, c}), Vs(args({k, w, tt, c})));
@@ -65,12 +81,15 @@ private:
         define(score.part, args({j, i, tt, c}), 0.0f);
         score.part(args({j, i, tt, c})) += f32(Qs(args({r, i, c}))) * f32(score.weights(args({r, j, tt, c})));
         define(products, args({j, i, tt}), start());
-        products(args({j, i, over_depth.y})) = strict_float(products(args({j, i, over_depth.y})) + bf16(score.part(args({j, i, over_depth.y, over_depth.x}))));
+        products(args({j, i, over_depth.y})) =
+            strict_float(products(args({j, i, over_depth.y})) + bf16(score.part(args({j, i, over_depth.y, over_depth.x}))));
         Expr e = products(args({j, i, tt}));
         if (shape_.scale != 1) e = strict_float(e * bf16(static_cast<float>(shape_.scale)));
         if (shape_.mask) e = strict_float(e + Ms(args({j, i, tt})));
-        if (shape_.causal) e = select(j < min(i + 1, keys_) - tt * lanes, e, bf16(-infinity));
-        else if (keys_ % lanes != 0) e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
+        if (shape_.causal)
+            e = select(j < min(i + 1, keys_) - tt * lanes, e, bf16(-infinity));
+        else if (keys_ % lanes != 0)
+            e = select(j < keys_ - tt * lanes, e, bf16(-infinity));
         define(X, args({j, i, tt}), e);
         // In float32, which Halide's JIT has a maximum of.
         define(largest_lanes, args({j, i}), lowest_score);
@@ -90,10 +109,12 @@ private:
         define(pv.part, args({d, i, tt, c}), 0.0f);
         pv.part(args({d, i, tt, c})) += f32(p(args({r, i, tt}))) * f32(pv.weights(args({r, d, tt, c})));
         define(O, args({d, i, c}), start());
-        O(args({d, i, over_keys.y})) = strict_float(O(args({d, i, over_keys.y})) + bf16(pv.part(args({d, i, over_keys.x, over_keys.y}))));
+        O(args({d, i, over_keys.y})) =
+            strict_float(O(args({d, i, over_keys.y})) + bf16(pv.part(args({d, i, over_keys.x, over_keys.y}))));
         // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
         define(sum, args({i}), bf16(total(args({i}))));
-        define(inverse, args({i}), bf16(machine_rcp(select(strict_float(sum(args({i})) < bf16(1.0f)), bf16(1.0f), sum(args({i}))))));
+        define(inverse, args({i}),
+               bf16(machine_rcp(select(strict_float(sum(args({i})) < bf16(1.0f)), bf16(1.0f), sum(args({i}))))));
         define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
         define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(args({d % lanes, i, d / lanes})));
     }
@@ -101,15 +122,25 @@ private:
     Expr start() const { return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f); }
 
     // Weights that are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
-    static void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, const RDom &r, const Var &k, const Var &w) {
+    static void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane,
+                             const RDom &r, const Var &k, const Var &w) {
         dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
-        dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
+        dot.part.compute_at(LoopLevel(consumer, row))
+            .vectorize(lane, lanes)
+            .update()
+            .reorder(r, lane)
+            .atomic()
+            .vectorize(lane, lanes)
+            .vectorize(r);
         in_registers({dot.weights, dot.part});
     }
     // A tile of keys or values, which passes through the pads in parts.
     void schedule_tile(Func registers, Func pads, Func consumer, const RVar &level) const {
         Var part("part");
-        registers.compute_at(LoopLevel(std::move(consumer), level)).vectorize(k, lanes).bound_extent(w, lanes).split(w, part, w, pass_);
+        registers.compute_at(LoopLevel(std::move(consumer), level))
+            .vectorize(k, lanes)
+            .bound_extent(w, lanes)
+            .split(w, part, w, pass_);
         pads.compute_at(registers, part).vectorize(k, lanes).bound_extent(k, lanes).bound_storage(w, pass_);
         in_registers({registers});
         in_pads({pads});
@@ -118,7 +149,9 @@ private:
     void schedule() {
         out.bound(d, 0, width_).bound(i, 0, queries_);
         Var io("io"), ip("ip"), lane("lane"), column("column");
-        out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, io, ii, rows_, TailStrategy::ShiftInwards).split(ii, ip, ii, pass_, TailStrategy::GuardWithIf);
+        out.split(d, column, lane, lanes, TailStrategy::GuardWithIf)
+            .split(i, io, ii, rows_, TailStrategy::ShiftInwards)
+            .split(ii, ip, ii, pass_, TailStrategy::GuardWithIf);
         std::vector<VarOrRVar> order = {lane, ii, column, ip, io};
         batch_.add_loops(out, order);
         out.reorder(order);
@@ -126,10 +159,15 @@ private:
         fix_shape(out.output_buffer(), shape_.out_extents());
 
         identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
-        const auto in_block = [&](Func f, const Var &vector) { f.compute_at(out, io).bound_extent(i, rows_).bound_extent(vector, lanes).vectorize(vector, lanes); };
+        const auto in_block = [&](Func f, const Var &vector) {
+            f.compute_at(out, io).bound_extent(i, rows_).bound_extent(vector, lanes).vectorize(vector, lanes);
+        };
         in_block(products, j);
         Var part("part");
-        products.update().split(i, part, i, pass_, TailStrategy::GuardWithIf).reorder(j, i, part, over_depth.x, over_depth.y).vectorize(j, lanes);
+        products.update()
+            .split(i, part, i, pass_, TailStrategy::GuardWithIf)
+            .reorder(j, i, part, over_depth.x, over_depth.y)
+            .vectorize(j, lanes);
         Qs.compute_at(products, part).vectorize(k, lanes).bound_extent(k, lanes).bound_storage(i, pass_);
         schedule_dot(score, products, over_depth.x, i, j, r, k, w);
         schedule_tile(Ks, Kp, products, over_depth.x);
@@ -169,12 +207,15 @@ private:
     const int key_tiles_ = tiles_of(keys_), depth_tiles_ = tiles_of(depth_), width_tiles_ = tiles_of(width_);
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
-    ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()), value = tensor("V", shape_.v_extents()), mask = tensor("mask", shape_.mask_extents());
+    ImageParam q = tensor("Q", shape_.q_extents()), key = tensor("K", shape_.k_extents()),
+               value = tensor("V", shape_.v_extents()), mask = tensor("mask", shape_.mask_extents());
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, ii{"ii"};
-    Func Qs{"Qs"}, Kp{"Kp"}, Ks{"Ks"}, Vp{"Vp"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, products{"products"}, X{"X"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, p{"p"},
-        sum_lanes{"sum_lanes"}, total{"total"}, sum{"sum"}, inverse{"inverse"}, O{"O"}, Y{"Y"}, out{"O_out"};
+    Func Qs{"Qs"}, Kp{"Kp"}, Ks{"Ks"}, Vp{"Vp"}, Vs{"Vs"}, Vt{"Vt"}, Ms{"Ms"}, identity{"identity"}, products{"products"},
+        X{"X"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, p{"p"}, sum_lanes{"sum_lanes"}, total{"total"},
+        sum{"sum"}, inverse{"inverse"}, O{"O"}, Y{"Y"}, out{"O_out"};
     Dot turn{"turn"}, score{"score"}, pv{"pv"};
-    RDom r{0, lanes, "r"}, over_depth{0, depth_tiles_, 0, key_tiles_, "over_depth"}, over_keys{0, key_tiles_, 0, width_tiles_, "over_keys"}, tile{0, key_tiles_, "tile"},
+    RDom r{0, lanes, "r"}, over_depth{0, depth_tiles_, 0, key_tiles_, "over_depth"},
+        over_keys{0, key_tiles_, 0, width_tiles_, "over_keys"}, tile{0, key_tiles_, "tile"},
         more{1, std::max(key_tiles_ - 1, 1), "more"};
 };
 
@@ -190,23 +231,32 @@ Space register_attention_space(const AttentionShape &shape, const Machine &machi
     std::reverse(rows.begin(), rows.end());
     for (int64_t pass = machine.pad.count; pass <= lanes / 2; pass *= 2) passes.push_back(pass);
     Space space;
-    space.parameter("rows", "queries that one load of the keys and values serves", rows).parameter("pass", "rows of each tensor that pass through the pads at once", passes);
-    space.constraint("registers", {"rows"}, "The scores of a block of queries and its results fit the register file.",
-                     [=, limit = machine.regs.vector - registers_in_use](const Point &point) { return point["rows"] * tiles <= limit; });
+    space.parameter("rows", "queries that one load of the keys and values serves", rows)
+        .parameter("pass", "rows of each tensor that pass through the pads at once", passes);
+    space.constraint(
+        "registers", {"rows"}, "The scores of a block of queries and its results fit the register file.",
+        [=, limit = machine.regs.vector - registers_in_use](const Point &point) { return point["rows"] * tiles <= limit; });
     space.constraint("pads", {"pass"}, "The parts of all tensors fit the pads together.",
-                     [=, room = machine.pad.count * machine.pad_rows()](const Point &point) { return point["pass"] * (4 + shape.mask) <= room; });
+                     [=, room = machine.pad.count * machine.pad_rows()](const Point &point) {
+                         return point["pass"] * (4 + shape.mask) <= room;
+                     });
     return space;
 }
 
 Point register_attention_naive_point(const AttentionShape &shape, const Machine &machine) {
-    const int64_t rows = shape.queries % 4 == 0 && 4 * (tiles_of(shape.keys) + tiles_of(shape.width)) <= machine.regs.vector - registers_in_use ? 4 : 1;
+    const int64_t rows =
+        shape.queries % 4 == 0 && 4 * (tiles_of(shape.keys) + tiles_of(shape.width)) <= machine.regs.vector - registers_in_use
+            ? 4
+            : 1;
     return {{"rows", rows}, {"pass", machine.pad.count}};
 }
 
 double register_attention_draft(const AttentionShape &shape, const Point &point) {
     const auto rows = static_cast<double>(point["rows"]), passes = lanes / static_cast<double>(point["pass"]);
-    const double blocks = static_cast<double>(ceil_div(shape.queries, point["rows"])), transfers = 4 * (passes + static_cast<double>(ceil_div(point["rows"], point["pass"])));
-    const double tile = static_cast<double>(tiles_of(shape.depth)) * (lanes + rows + transfers) + static_cast<double>(tiles_of(shape.width)) * (3 * lanes + rows + transfers);
+    const double blocks = static_cast<double>(ceil_div(shape.queries, point["rows"])),
+                 transfers = 4 * (passes + static_cast<double>(ceil_div(point["rows"], point["pass"])));
+    const double tile = static_cast<double>(tiles_of(shape.depth)) * (lanes + rows + transfers) +
+                        static_cast<double>(tiles_of(shape.width)) * (3 * lanes + rows + transfers);
     return 60 + static_cast<double>(shape.problems()) * blocks * static_cast<double>(tiles_of(shape.keys)) * (tile + 4 * rows);
 }
 

@@ -21,35 +21,42 @@ namespace {
 
 class AttentionWorkload : public PipelineWorkload {
 public:
-    AttentionWorkload(const WorkloadRequest &request, AttentionShape shape) : PipelineWorkload(request), shape_(std::move(shape)) {
+    AttentionWorkload(const WorkloadRequest &request, AttentionShape shape)
+        : PipelineWorkload(request), shape_(std::move(shape)) {
         inputs_ = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
         if (shape_.mask) inputs_.push_back({"mask", shape_.mask_extents()});
         outputs_ = {{"O", shape_.out_extents()}};
     }
 
     double flops() const override {
-        return static_cast<double>(shape_.problems()) * static_cast<double>(shape_.queries) * static_cast<double>(shape_.keys) * 2 *
-               static_cast<double>(shape_.depth + shape_.width + 2);
+        return static_cast<double>(shape_.problems()) * static_cast<double>(shape_.queries) * static_cast<double>(shape_.keys) *
+               2 * static_cast<double>(shape_.depth + shape_.width + 2);
     }
 
     // Small pads hold no tile of the keys beside one of the values.
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
-    Space space(const Machine &machine) const override { return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine); }
+    Space space(const Machine &machine) const override {
+        return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine);
+    }
     Point naive_point(const Machine &machine) const override {
-        return in_registers(machine) ? register_attention_naive_point(shape_, machine) : attention_naive_point(shape_.on(machine), machine);
+        return in_registers(machine) ? register_attention_naive_point(shape_, machine)
+                                     : attention_naive_point(shape_.on(machine), machine);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        return in_registers(machine) ? attention_in_registers(shape_, machine, point) : attention(shape_.on(machine), machine, point);
+        return in_registers(machine) ? attention_in_registers(shape_, machine, point)
+                                     : attention(shape_.on(machine), machine, point);
     }
     double draft(const Machine &machine, const Point &point) const override {
-        return in_registers(machine) ? register_attention_draft(shape_, point) : attention_draft(shape_.on(machine), machine, point);
+        return in_registers(machine) ? register_attention_draft(shape_, point)
+                                     : attention_draft(shape_.on(machine), machine, point);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
     // its weight by as much as the score is large.
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
-        for (std::vector<double> *list : {&result.values, &result.peaks}) list->resize(static_cast<size_t>(shape_.problems() * shape_.queries * shape_.width));
+        for (std::vector<double> *list : {&result.values, &result.peaks})
+            list->resize(static_cast<size_t>(shape_.problems() * shape_.queries * shape_.width));
         for (int64_t problem = 0; problem < shape_.problems(); problem++) {
             int64_t keys_at = 0, mask_at = 0, rest = problem, keys_stride = 1, mask_stride = 1;
             for (size_t d = shape_.batch.size(); d-- > 0;) {
@@ -58,11 +65,14 @@ public:
                 if (shape_.batch[d].keys) keys_at += index * std::exchange(keys_stride, keys_stride * shape_.batch[d].extent);
                 if (shape_.batch[d].mask) mask_at += index * std::exchange(mask_stride, mask_stride * shape_.batch[d].extent);
             }
-            const Rows q = rows_of('q', problem, shape_.queries, shape_.depth), k = rows_of('k', keys_at, shape_.keys, shape_.depth);
-            const Rows v = rows_of('v', keys_at, shape_.keys, shape_.width), o = rows_of('o', problem, shape_.queries, shape_.width);
+            const Rows q = rows_of('q', problem, shape_.queries, shape_.depth),
+                       k = rows_of('k', keys_at, shape_.keys, shape_.depth);
+            const Rows v = rows_of('v', keys_at, shape_.keys, shape_.width),
+                       o = rows_of('o', problem, shape_.queries, shape_.width);
             const uint16_t *mask = shape_.mask ? inputs[3].data() + mask_at * shape_.queries * shape_.keys : nullptr;
             for (int64_t i = 0; i < shape_.queries; i++)
-                reference_row(inputs, q.at(i), k, v, mask != nullptr ? mask + i * shape_.keys : nullptr, i, &result.values[static_cast<size_t>(o.at(i))], &result.peaks[static_cast<size_t>(o.at(i))]);
+                reference_row(inputs, q.at(i), k, v, mask != nullptr ? mask + i * shape_.keys : nullptr, i,
+                              &result.values[static_cast<size_t>(o.at(i))], &result.peaks[static_cast<size_t>(o.at(i))]);
         }
         return {result};
     }
@@ -74,13 +84,16 @@ protected:
         work.bytes = tensor_bytes();
         // Tiles of 32 keys that a query sees.
         int64_t seen = 0;
-        for (int64_t i = 0; i < shape_.queries; i++) seen += tiles_of(shape_.causal ? std::min(i + 1, shape_.keys) : shape_.keys);
-        const int64_t depth_tiles = tiles_of(shape_.depth), width_tiles = tiles_of(shape_.width), key_tiles = tiles_of(shape_.keys), problems = shape_.problems();
+        for (int64_t i = 0; i < shape_.queries; i++)
+            seen += tiles_of(shape_.causal ? std::min(i + 1, shape_.keys) : shape_.keys);
+        const int64_t depth_tiles = tiles_of(shape_.depth), width_tiles = tiles_of(shape_.width),
+                      key_tiles = tiles_of(shape_.keys), problems = shape_.problems();
         const bool sums_on_lanes = !(machine.sa.psum_in);
         // Differences from the largest; comparisons; the sums of products and of p over the tiles of keys and of the depth.
         int64_t adds = seen + (seen - shape_.queries);
         // Those of p are of 32 rows at a time where these are weights of the array.
-        if (sums_on_lanes) adds += seen * (depth_tiles - 1) + (seen - shape_.queries) * width_tiles + (seen - shape_.queries) / lanes;
+        if (sums_on_lanes)
+            adds += seen * (depth_tiles - 1) + (seen - shape_.queries) * width_tiles + (seen - shape_.queries) / lanes;
         work.lanes.adds = problems * adds;
         work.lanes.exps = problems * seen;
         if (shape_.scale != 1) work.lanes.muls = problems * std::min(seen, shape_.queries * depth_tiles);
@@ -111,7 +124,8 @@ private:
         return {(index / heads * rows * heads + index % heads) * length, heads * length};
     }
 
-    void reference_row(const std::vector<TensorData> &inputs, int64_t q_at, const Rows &k_rows, const Rows &v_rows, const uint16_t *mask, int64_t i, double *values, double *peaks) const {
+    void reference_row(const std::vector<TensorData> &inputs, int64_t q_at, const Rows &k_rows, const Rows &v_rows,
+                       const uint16_t *mask, int64_t i, double *values, double *peaks) const {
         const uint16_t *q = inputs[0].data() + q_at, *k = inputs[1].data(), *v = inputs[2].data();
         std::vector<double> scores(static_cast<size_t>(shape_.keys));
         double largest = -INFINITY, reach = 0;
@@ -154,11 +168,13 @@ void demand(bool condition, const std::string &message) {
 std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     Shape q = request.shape("query"), k = request.shape("key"), v = request.shape("value");
     demand(q.size() >= 2 && k.size() == q.size() && v.size() == q.size(),
-           fmt::format("query, key and value must have as many dimensions, at least 2, not {}, {} and {}", q.size(), k.size(), v.size()));
+           fmt::format("query, key and value must have as many dimensions, at least 2, not {}, {} and {}", q.size(), k.size(),
+                       v.size()));
     const size_t rank = q.size();
     AttentionShape shape;
     shape.heads_inside = request.word("heads_inside");
-    demand(shape.heads_inside.find_first_not_of("qkvo") == std::string::npos, fmt::format("heads_inside names tensors of 'qkvo', not '{}'", shape.heads_inside));
+    demand(shape.heads_inside.find_first_not_of("qkvo") == std::string::npos,
+           fmt::format("heads_inside names tensors of 'qkvo', not '{}'", shape.heads_inside));
     demand(shape.heads_inside.empty() || rank >= 3, "there are no heads that could be inside the rows");
     for (const auto &[tensor, sizes] : {std::pair('q', &q), std::pair('k', &k), std::pair('v', &v)})
         if (shape.heads_inside.find(tensor) != std::string::npos) std::swap((*sizes)[rank - 2], (*sizes)[rank - 3]);
@@ -169,27 +185,32 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     demand(k[rank - 1] == shape.depth, fmt::format("query {} and key {} have different depths", shape_text(q), shape_text(k)));
     demand(v[rank - 2] == shape.keys, fmt::format("key {} and value {} have different lengths", shape_text(k), shape_text(v)));
     const Shape leads(q.begin(), q.end() - 2), key_leads(k.begin(), k.end() - 2);
-    demand(Shape(v.begin(), v.end() - 2) == key_leads, fmt::format("key {} and value {} have different leading dimensions", shape_text(k), shape_text(v)));
+    demand(Shape(v.begin(), v.end() - 2) == key_leads,
+           fmt::format("key {} and value {} have different leading dimensions", shape_text(k), shape_text(v)));
     Shape mask_leads = leads;
     if (request.has("attn_mask")) {
         const Shape &mask = request.shape("attn_mask");
         demand(!request.flag("is_causal"), "a mask and is_causal exclude each other");
         demand(mask.size() >= 2 && mask[mask.size() - 1] == shape.keys && mask[mask.size() - 2] == shape.queries,
-               fmt::format("a mask of {} is not of queries x keys, {}x{}; expand it first", shape_text(mask), shape.queries, shape.keys));
+               fmt::format("a mask of {} is not of queries x keys, {}x{}; expand it first", shape_text(mask), shape.queries,
+                           shape.keys));
         mask_leads.assign(mask.begin(), mask.end() - 2);
-        demand(broadcast_shape("scaled_dot_product_attention", {mask_leads, leads}) == leads, fmt::format("a mask of {} does not broadcast to the queries {}", shape_text(mask), shape_text(q)));
+        demand(broadcast_shape("scaled_dot_product_attention", {mask_leads, leads}) == leads,
+               fmt::format("a mask of {} does not broadcast to the queries {}", shape_text(mask), shape_text(q)));
         mask_leads.insert(mask_leads.begin(), leads.size() - mask_leads.size(), 1);
         shape.mask = true;
     }
     for (size_t d = 0; d < leads.size(); d++) {
         const bool grouped = request.flag("enable_gqa") && d + 1 == leads.size() && key_leads[d] != leads[d];
         if (grouped) {
-            demand(key_leads[d] > 0 && leads[d] % key_leads[d] == 0, fmt::format("{} query heads are not a multiple of {} key heads", leads[d], key_leads[d]));
+            demand(key_leads[d] > 0 && leads[d] % key_leads[d] == 0,
+                   fmt::format("{} query heads are not a multiple of {} key heads", leads[d], key_leads[d]));
             demand(mask_leads[d] == 1 || mask_leads[d] == leads[d], "the mask's heads do not fit");
             shape.batch.push_back({key_leads[d], true, mask_leads[d] != 1});
             shape.batch.push_back({leads[d] / key_leads[d], false, mask_leads[d] != 1});
         } else {
-            demand(key_leads[d] == leads[d] || key_leads[d] == 1, fmt::format("query {} and key {} have different leading dimensions", shape_text(q), shape_text(k)));
+            demand(key_leads[d] == leads[d] || key_leads[d] == 1,
+                   fmt::format("query {} and key {} have different leading dimensions", shape_text(q), shape_text(k)));
             shape.batch.push_back({leads[d], key_leads[d] == leads[d], mask_leads[d] == leads[d]});
         }
     }
@@ -198,8 +219,10 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         const AttentionBatch &dim = shape.batch[d];
         if (dim.extent == 1) continue;
         // Heads are no part of the rest where rows may lie between the two.
-        const bool is_head = d + 1 >= leads.size(), begins_heads = is_head && shape.head_dims == 0 && !shape.heads_inside.empty();
-        if (!begins_heads && !dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask)) dims.back().extent *= dim.extent;
+        const bool is_head = d + 1 >= leads.size(),
+                   begins_heads = is_head && shape.head_dims == 0 && !shape.heads_inside.empty();
+        if (!begins_heads && !dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask))
+            dims.back().extent *= dim.extent;
         else {
             dims.push_back(dim);
             shape.head_dims += is_head;
@@ -212,13 +235,17 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         if (shape.heads_inside.find('o') != std::string::npos) std::swap(result[rank - 2], result[rank - 3]);
         return constant_workload(request, result);
     }
-    for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()}) demand(size > 0, "a tensor is empty, so there is nothing to compute");
+    for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()})
+        demand(size > 0, "a tensor is empty, so there is nothing to compute");
     shape.causal = request.flag("is_causal");
     shape.scale = request.given("scale") ? request.number("scale") : 1 / std::sqrt(static_cast<double>(shape.depth));
     demand(std::isfinite(shape.scale), "the scale must be a finite number");
     const int64_t key_block = request.integer("key_block");
-    demand(key_block >= 0 && key_block % (2 * lanes) == 0, fmt::format("key_block must be a multiple of {}, not {}", 2 * lanes, key_block));
-    demand(key_block == 0 || key_block >= shape.keys || shape.takes_key_blocks(), fmt::format("with a causal mask keys come by blocks for at least {} queries, and as many keys as queries", 2 * lanes));
+    demand(key_block >= 0 && key_block % (2 * lanes) == 0,
+           fmt::format("key_block must be a multiple of {}, not {}", 2 * lanes, key_block));
+    demand(
+        key_block == 0 || key_block >= shape.keys || shape.takes_key_blocks(),
+        fmt::format("with a causal mask keys come by blocks for at least {} queries, and as many keys as queries", 2 * lanes));
     shape.key_tiles = key_block / lanes;
     return std::make_unique<AttentionWorkload>(request, std::move(shape));
 }
@@ -231,18 +258,31 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.schemas = {"scaled_dot_product_attention"};
     row.help = "softmax(scale Q K^T + mask) V";
     row.card.family = "attention";
-    row.card.algorithm = "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through the array; long rows by blocks of keys whose sums are joined (online); causal: tiles that a block of queries does not see are left out";
-    row.card.space = "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads";
-    row.card.bound = "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
+    row.card.algorithm =
+        "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through "
+        "the array; long rows by blocks of keys whose sums are joined (online); causal: tiles that a block of queries does not "
+        "see are left out";
+    row.card.space =
+        "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads";
+    row.card.bound =
+        "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
     row.card.reference = "float64; a row without visible keys gives 0";
-    row.card.supports = "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over its block of 32 x 32";
+    row.card.supports =
+        "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over "
+        "its block of 32 x 32";
     row.card.refuses = "boolean masks: add 0 or minus infinity instead; on fsim rows of more keys than its registers hold";
     row.card.fuses = "transposes of the heads of its operands and its result: heads_inside";
-    row.tensors = {{"query", {"query"}, "of heads x queries x depth"}, {"key", {"key"}, "of heads x keys x depth"}, {"value", {"value"}, "of heads x keys x width"},
+    row.tensors = {{"query", {"query"}, "of heads x queries x depth"},
+                   {"key", {"key"}, "of heads x keys x depth"},
+                   {"value", {"value"}, "of heads x keys x width"},
                    {"attn_mask", {"attn_mask"}, "added to the scaled scores, of queries x keys", false}};
-    row.attributes = {{"is_causal", "a query sees the keys up to its own position", false}, {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
+    row.attributes = {{"is_causal", "a query sees the keys up to its own position", false},
+                      {"scale", "factor of the scores; 1/sqrt(depth) if it is not given"},
                       {"enable_gqa", "several query heads share the keys and values of one", false},
-                      {"key_block", "keys whose scores are computed together, of machines with timing; the softmaxes of such blocks are joined (online); 0: all keys if the pads hold them, else up to 512", 0},
+                      {"key_block",
+                       "keys whose scores are computed together, of machines with timing; the softmaxes of such blocks are "
+                       "joined (online); 0: all keys if the pads hold them, else up to 512",
+                       0},
                       {"heads_inside", "tensors of qkvo whose heads lie inside their rows, of queries x heads x depth", ""}};
     row.example = {{"shape", "12x128x64,12x128x64,12x128x64"}};
     row.ignored = {"dropout_p"};

@@ -12,16 +12,42 @@ using namespace Halide;
 using namespace vocabulary;
 
 AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine &machine, const Point &point)
-    : shape_(shape), machine_(machine), queries_(static_cast<int>(shape.queries)), keys_(static_cast<int>(shape.keys)), depth_(static_cast<int>(shape.depth)), width_(static_cast<int>(shape.width)),
-      depth_tiles_(static_cast<int>(tiles_of(shape.depth))), width_tiles_(static_cast<int>(shape.width_tiles(point))), rows_(static_cast<int>(shape.block_rows(point))),
-      blocks_(static_cast<int>(shape.blocks_together(point))), key_tiles_(static_cast<int>(shape.tiles_together())), key_blocks_(static_cast<int>(shape.key_blocks())),
-      turn_unroll_(static_cast<int>(point["weight_unroll"])), softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))), heads_(static_cast<int>(point["heads"])),
-      whole_rows_(shape.whole_rows()), skips_(shape.skips_hidden(rows_)), queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)), results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
-      streams_(static_cast<int>(AttentionShape::streamed(point))), passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1), spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
-      summed_rows_(static_cast<int>(AttentionShape::summed(point))), p(shape.weights_over_scores(AttentionShape::streamed(point)) ? "p_over_X" : "p"),
-      q(tensor("Q", shape.q_extents())), key(tensor("K", shape.k_extents())), value(tensor("V", shape.v_extents())), mask(tensor("mask", shape.mask_extents())), columns(0, width_, "columns"),
-      beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"), scored(0, key_tiles_, "scored_varying"), summed(0, key_tiles_, "summed_varying"), last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
-      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"), before(-hidden_rows_, std::max(1, hidden_rows_), "before"), after(lanes, std::max(1, seen_rows_), "after") {
+    : shape_(shape),
+      machine_(machine),
+      queries_(static_cast<int>(shape.queries)),
+      keys_(static_cast<int>(shape.keys)),
+      depth_(static_cast<int>(shape.depth)),
+      width_(static_cast<int>(shape.width)),
+      depth_tiles_(static_cast<int>(tiles_of(shape.depth))),
+      width_tiles_(static_cast<int>(shape.width_tiles(point))),
+      rows_(static_cast<int>(shape.block_rows(point))),
+      blocks_(static_cast<int>(shape.blocks_together(point))),
+      key_tiles_(static_cast<int>(shape.tiles_together())),
+      key_blocks_(static_cast<int>(shape.key_blocks())),
+      turn_unroll_(static_cast<int>(point["weight_unroll"])),
+      softmax_unroll_(static_cast<int>(std::min<int64_t>(point["softmax_unroll"], rows_))),
+      heads_(static_cast<int>(point["heads"])),
+      whole_rows_(shape.whole_rows()),
+      skips_(shape.skips_hidden(rows_)),
+      queries_pass_(shape.queries_pass(machine, rows_, blocks_, heads_)),
+      results_pass_(shape.results_pass(machine, rows_, blocks_, heads_)),
+      streams_(static_cast<int>(AttentionShape::streamed(point))),
+      passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1),
+      spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
+      summed_rows_(static_cast<int>(AttentionShape::summed(point))),
+      p(shape.weights_over_scores(AttentionShape::streamed(point)) ? "p_over_X" : "p"),
+      q(tensor("Q", shape.q_extents())),
+      key(tensor("K", shape.k_extents())),
+      value(tensor("V", shape.v_extents())),
+      mask(tensor("mask", shape.mask_extents())),
+      columns(0, width_, "columns"),
+      beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"),
+      scored(0, key_tiles_, "scored_varying"),
+      summed(0, key_tiles_, "summed_varying"),
+      last_seen(0, lanes, 0, diagonal_tiles_, "last_seen_varying"),
+      unseen(0, (diagonal_tiles_ - 1) * lanes, 1, diagonal_tiles_ - 1, "unseen_varying"),
+      before(-hidden_rows_, std::max(1, hidden_rows_), "before"),
+      after(lanes, std::max(1, seen_rows_), "after") {
     if (!streams_) return;
     const int groups = rows_ * blocks_ / passing_rows_;
     ending = RDom(0, passing_rows_, 0, groups, "ending");
@@ -81,10 +107,13 @@ Expr AttentionPipeline::row_of(Dot &dot, const std::vector<Expr> &place, const s
 // Loops over tiles overlap their iterations: that there are two at least is said, since the compiler would not see it.
 void AttentionPipeline::where_seen(RDom &tiles, const RVar &tile) const {
     if (!leaves_out()) return;
-    const int last_tiles = static_cast<int>(tiles_of(keys_)) - (key_blocks_ - 1) * key_tiles_;   // of the last block of keys
-    if (key_blocks_ == 1) tiles.where(tile < (ib + 1) * diagonal_tiles_);
-    else if (skips_) tiles.where(tile < max(diagonal_tiles_, min(key_tiles_, (ib + 1) * diagonal_tiles_ + (ig - kb) * key_tiles_)));
-    else tiles.where(tile < max(std::min(2, last_tiles), min(key_tiles_, last_tiles + (key_blocks_ - 1 - kb) * key_tiles_)));
+    const int last_tiles = static_cast<int>(tiles_of(keys_)) - (key_blocks_ - 1) * key_tiles_;  // of the last block of keys
+    if (key_blocks_ == 1)
+        tiles.where(tile < (ib + 1) * diagonal_tiles_);
+    else if (skips_)
+        tiles.where(tile < max(diagonal_tiles_, min(key_tiles_, (ib + 1) * diagonal_tiles_ + (ig - kb) * key_tiles_)));
+    else
+        tiles.where(tile < max(std::min(2, last_tiles), min(key_tiles_, last_tiles + (key_blocks_ - 1 - kb) * key_tiles_)));
 }
 
 void AttentionPipeline::define_operands() {
@@ -96,16 +125,23 @@ void AttentionPipeline::define_operands() {
         const Func &queries = Qs.emplace_back("Qs_" + std::to_string(n)), &keys = Ks.emplace_back("Ks_" + std::to_string(n));
         const std::vector<Expr> own_row = streams_ ? args({k, i}) : of_queries({k, i});
         const Expr row = streams_ ? Expr(i) : query();
-        if (depth_ % lanes != 0 || partial) define_within(queries, own_row, at < depth_ && row < queries_, q(q_at(min(at, depth_ - 1), min(row, queries_ - 1))));
-        else define(queries, own_row, q(q_at(at, row)));
+        if (depth_ % lanes != 0 || partial)
+            define_within(queries, own_row, at < depth_ && row < queries_,
+                          q(q_at(min(at, depth_ - 1), min(row, queries_ - 1))));
+        else
+            define(queries, own_row, q(q_at(at, row)));
         if (depth_ % lanes != 0 || partial_keys)
-            define_within(keys, of_keys({k, t}), at < depth_ && at_key < keys_, key(k_at(min(at, depth_ - 1), min(at_key, keys_ - 1))));
-        else define(keys, of_keys({k, t}), key(k_at(at, at_key)));
+            define_within(keys, of_keys({k, t}), at < depth_ && at_key < keys_,
+                          key(k_at(min(at, depth_ - 1), min(at_key, keys_ - 1))));
+        else
+            define(keys, of_keys({k, t}), key(k_at(at, at_key)));
     }
     const Expr column_at = c * lanes + k;
     if (partial_keys || width_ % lanes != 0)
-        define_within(Vs, of_keys({k, t, c}), column_at < width_ && at_key < keys_, value(v_at(min(column_at, width_ - 1), min(at_key, keys_ - 1))));
-    else define(Vs, of_keys({k, t, c}), value(v_at(column_at, at_key)));
+        define_within(Vs, of_keys({k, t, c}), column_at < width_ && at_key < keys_,
+                      value(v_at(min(column_at, width_ - 1), min(at_key, keys_ - 1))));
+    else
+        define(Vs, of_keys({k, t, c}), value(v_at(column_at, at_key)));
     // V^T: its rows as weights and those of the identity through them; then columns of ones.
     identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
     define(turn.weights, of_keys({k, w, c, tt}), Vs(of_keys({k, tt * lanes + w, c})));
@@ -121,8 +157,10 @@ void AttentionPipeline::define_operands() {
     if (shape_.mask) {
         const Expr column = key_at(tt * lanes + k);
         if (partial_keys || partial)
-            define_within(Ms, of_mask({k, i, tt}), column < keys_ && query() < queries_, mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
-        else define(Ms, of_mask({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
+            define_within(Ms, of_mask({k, i, tt}), column < keys_ && query() < queries_,
+                          mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
+        else
+            define(Ms, of_mask({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
     }
 }
 
@@ -141,7 +179,9 @@ void AttentionPipeline::define_penalties() {
     if (seen_rows_ > 0) later(j, after) = seen;
 }
 
-Expr AttentionPipeline::scaled(const Expr &score) const { return shape_.scale == 1 ? score : strict_float(score * bf16(static_cast<float>(shape_.scale))); }
+Expr AttentionPipeline::scaled(const Expr &score) const {
+    return shape_.scale == 1 ? score : strict_float(score * bf16(static_cast<float>(shape_.scale)));
+}
 
 void AttentionPipeline::define_scores() {
     define_penalties();
@@ -165,10 +205,12 @@ void AttentionPipeline::define_scores() {
     }
     // In a loop of its own: with the product it would not fit the instruction cache.
     if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(of_mask({j, i, scored})));
-    // Where hidden tiles are left out, what is behind the last key is later than every query. Of several blocks of keys only one hides some.
+    // Where hidden tiles are left out, what is behind the last key is later than every query. Of several blocks of keys only
+    // one hides some.
     if (hides_end()) {
         if (key_blocks_ > 1) ending.where(ending.x < kb - (key_blocks_ - 2));
-        const std::vector<Expr> last = own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending.x});
+        const std::vector<Expr> last =
+            own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending.x});
         X(last) = strict_float(X(last) + behind(j));
     }
     // Of the last tiles of a block its first queries see nothing, and those behind them a key more each.
@@ -192,15 +234,17 @@ void AttentionPipeline::define_streamed_scores() {
         define(dot.weights, args({k, w, tt}), Ks[n](of_keys({k, tt * lanes + w})));
         define(dot.part, args({j, i, tt}), 0.0f);
         dot.part(args({j, i, tt})) += f32(Qs[n](args({r, i}))) * f32(dot.weights(args({r, j, tt})));
-        // Sums that are not the last have rows of their own, a round of the pads in straight-line code wherever those of X are; in X where not all queries
-        // see a tile.
+        // Sums that are not the last have rows of their own, a round of the pads in straight-line code wherever those of X are;
+        // in X where not all queries see a tile.
         const bool last = n + 1 == depth_tiles_, in_scores = last || skips_;
         const std::vector<Expr> at = in_scores ? args({j, row, tile}) : args({j, i, tt});
         Expr score = bf16(dot.part(at));
         if (n > 0) score = strict_float((skips_ ? X : scored_before.back())(at) + score);
         if (last && !scales_late_) score = scaled(score);
-        if (in_scores) X(at) = score;
-        else define(scored_before.emplace_back("scored_before_" + std::to_string(n)), at, score);
+        if (in_scores)
+            X(at) = score;
+        else
+            define(scored_before.emplace_back("scored_before_" + std::to_string(n)), at, score);
     }
     if (whole_rows_ && skips_) {
         not_reached.where(not_reached.x < not_reached.y * lanes);
@@ -215,19 +259,22 @@ void AttentionPipeline::define_streamed_scores() {
 
 void AttentionPipeline::define_inverse(Func inverse, const std::vector<Expr> &row, const Expr &sum) const {
     // At least 1, since the largest score gives exp(0), or 0 where a mask hides all keys.
-    define(std::move(inverse), row, bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
+    define(std::move(inverse), row,
+           bf16(machine_rcp(shape_.mask ? select(strict_float(sum < bf16(1.0f)), bf16(1.0f), sum) : sum)));
 }
 
-void AttentionPipeline::add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot, const std::vector<Expr> &sums, bool accumulates) {
+void AttentionPipeline::add_group(const Expr &step, const Expr &group, const Expr &tile, const Func &values, Dot &dot,
+                                  const std::vector<Expr> &sums, bool accumulates) {
     define(dot.weights, of_rows({k, w, o, tt}), undef<BFloat>());
     dot.weights(of_rows({k, in_group, o, tt})) = values(of_rows({k, o * summed_rows_ + (summed_rows_ - 1 - in_group), tt}));
     define(dot.part, of_rows({j, o, tt}), 0.0f);
     dot.part(of_rows({j, o, tt})) += f32(dot.weights(of_rows({r, j, o, tt})));
     // A step between the array and what a condition leaves out.
     define(dot.rounded, of_rows({j, o, tt}), bf16(dot.part(of_rows({j, o, tt}))));
-    const Expr is_row = step < summed_rows_, row = group * summed_rows_ + min(step, summed_rows_ - 1), sum = dot.rounded(of_rows({j, group, tile}));
-    p(of_rows({j, select(is_row, row, sums[0]), select(is_row, tile, sums[1])})) =
-        select(is_row, values(of_rows({j, row, tile})), accumulates ? strict_float(p(of_rows({j, sums[0], sums[1]})) + sum) : sum);
+    const Expr is_row = step < summed_rows_, row = group * summed_rows_ + min(step, summed_rows_ - 1),
+               sum = dot.rounded(of_rows({j, group, tile}));
+    p(of_rows({j, select(is_row, row, sums[0]), select(is_row, tile, sums[1])})) = select(
+        is_row, values(of_rows({j, row, tile})), accumulates ? strict_float(p(of_rows({j, sums[0], sums[1]})) + sum) : sum);
 }
 
 void AttentionPipeline::define_sums() {
@@ -241,17 +288,26 @@ void AttentionPipeline::define_sums() {
 
 void AttentionPipeline::define_out() {
     std::vector<Expr> at = args({d % lanes, i % rows_, d / lanes});
-    if (key_blocks_ > 1) at.insert(at.end(), {i / rows_ % blocks_, i / (rows_ * blocks_)});
-    else at.push_back(i / rows_);
+    if (key_blocks_ > 1)
+        at.insert(at.end(), {i / rows_ % blocks_, i / (rows_ * blocks_)});
+    else
+        at.push_back(i / rows_);
     define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(at));
 }
 
 // ---- the schedule
 
-void AttentionPipeline::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane, int unroll) const {
+void AttentionPipeline::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane,
+                                     int unroll) const {
     dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
     if (unroll > 1) dot.weights.split(w, w, wi, unroll);
-    dot.part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(r, lane).atomic().vectorize(lane, lanes).vectorize(r);
+    dot.part.compute_at(LoopLevel(consumer, row))
+        .vectorize(lane, lanes)
+        .update()
+        .reorder(r, lane)
+        .atomic()
+        .vectorize(lane, lanes)
+        .vectorize(r);
     in_registers({dot.weights, dot.part});
     if (!dot.rounded.defined()) return;
     dot.rounded.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes);
@@ -271,12 +327,20 @@ void AttentionPipeline::schedule_group(Stage stage, const RVar &step, const RVar
     const LoopLevel at(p, level);
     values.compute_at(at).bound_extent(i, summed_rows_).bound_extent(tt, 1).vectorize(j, lanes);
     dot.weights.compute_at(at).bound_extent(k, lanes).bound_extent(w, lanes).update().vectorize(k, lanes);
-    dot.part.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes).update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
+    dot.part.compute_at(at)
+        .bound_extent(j, lanes)
+        .vectorize(j, lanes)
+        .update()
+        .reorder(r, j)
+        .atomic()
+        .vectorize(j, lanes)
+        .vectorize(r);
     dot.rounded.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes);
     in_registers({values, dot.weights, dot.part, dot.rounded});
 }
 
-void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside, const std::vector<VarOrRVar> &outside) const {
+void AttentionPipeline::in_groups(Stage stage, int unroll, const Var &lane, const std::vector<VarOrRVar> &inside,
+                                  const std::vector<VarOrRVar> &outside) const {
     std::vector<VarOrRVar> order = {lane};
     stage.split(i, i, iu, unroll);
     order.insert(order.end(), inside.begin(), inside.end());
@@ -297,7 +361,10 @@ void AttentionPipeline::of_heads(Func f, bool AttentionBatch::*has) const {
     if (heads_ > 1 && (has == nullptr || batch_.dim(0).*has)) f.bound_extent(batch_.var(0), heads_);
 }
 void AttentionPipeline::at_block(Func f, bool AttentionBatch::*has, int more_rows, int more_stored) const {
-    f.compute_at(out, io).bound_extent(i, rows_ + more_rows).bound_storage(i, stored_rows() + more_stored).bound_extent(ib, blocks_);
+    f.compute_at(out, io)
+        .bound_extent(i, rows_ + more_rows)
+        .bound_storage(i, stored_rows() + more_stored)
+        .bound_extent(ib, blocks_);
     of_heads(f, has);
 }
 void AttentionPipeline::at_block_beside(Func f) const {
@@ -352,7 +419,9 @@ void AttentionPipeline::schedule() {
 void AttentionPipeline::schedule_out() {
     out.bound(d, 0, width_).bound(i, 0, queries_);
     Var lane("lane");
-    out.split(d, column, lane, lanes, TailStrategy::GuardWithIf).split(i, ob, ii, rows_, TailStrategy::GuardWithIf).split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
+    out.split(d, column, lane, lanes, TailStrategy::GuardWithIf)
+        .split(i, ob, ii, rows_, TailStrategy::GuardWithIf)
+        .split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
     std::vector<VarOrRVar> order = {lane, ii, column, ob};
     if (heads_ > 1) {
         out.split(batch_.var(0), batch_.var(0), head, heads_, TailStrategy::GuardWithIf);
@@ -372,7 +441,8 @@ void AttentionPipeline::schedule_keys() {
         } else if (key_blocks_ > 1) {
             come_by_blocks(f);
         } else if (shape_.comes_by_heads(machine_, heads_)) {
-            // The storage is inside the loop over groups of heads: from outside, turns of the ring would not be counted linearly.
+            // The storage is inside the loop over groups of heads: from outside, turns of the ring would not be counted
+            // linearly.
             f.compute_at(X, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
         } else {
             at_head(f);
@@ -385,36 +455,55 @@ void AttentionPipeline::schedule_keys() {
 
 void AttentionPipeline::schedule_values() {
     // A row in each pad, so that rows come as fast as the array takes them.
-    identity.compute_root().bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes).split(w, w, wi, static_cast<int>(machine_.pad.count));
+    identity.compute_root()
+        .bound(k, 0, lanes)
+        .bound(w, 0, lanes)
+        .vectorize(k, lanes)
+        .split(w, w, wi, static_cast<int>(machine_.pad.count));
     // Where all queries of some heads are together, values come while their scores are computed.
-    if (key_blocks_ > 1) Vt.compute_at(keys_at_).bound_extent(kb, 1);
-    else if (heads_ > 1 || streams_) Vt.compute_at(out, io);
-    else at_head(Vt);
+    if (key_blocks_ > 1)
+        Vt.compute_at(keys_at_).bound_extent(kb, 1);
+    else if (heads_ > 1 || streams_)
+        Vt.compute_at(out, io);
+    else
+        at_head(Vt);
     of_heads(Vt, &AttentionBatch::keys);
-    // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of the next tile of keys where all tiles are alike.
+    // Values come while those before them are turned: of the next block of keys, of the next head, of the next column, or of
+    // the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
     const bool in_tiles = shape_.values_by_tiles(machine_, heads_, streams_);
     const bool in_columns = streams_ && !in_tiles && !heads_come && width_ % lanes == 0 && width_ > lanes;
-    if (key_blocks_ > 1) come_by_blocks(Vs);
-    else if (in_columns) Vs.compute_at(LoopLevel(Vt, co)).hoist_storage_root().ring_buffer(2);
-    else if (heads_come) Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
-    else if (in_tiles) Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
-    else at_head(Vs);
-    Vs.vectorize(k, lanes).bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes).bound_extent(c, in_columns || turns_all_ ? 1 : tiles_of(width_));
+    if (key_blocks_ > 1)
+        come_by_blocks(Vs);
+    else if (in_columns)
+        Vs.compute_at(LoopLevel(Vt, co)).hoist_storage_root().ring_buffer(2);
+    else if (heads_come)
+        Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
+    else if (in_tiles)
+        Vs.compute_at(Vt, tt).hoist_storage_root().ring_buffer(2);
+    else
+        at_head(Vs);
+    Vs.vectorize(k, lanes)
+        .bound_extent(t, in_tiles ? lanes : key_tiles_ * lanes)
+        .bound_extent(c, in_columns || turns_all_ ? 1 : tiles_of(width_));
     Vt.bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
     if (!turns_all_) Vt.vectorize(k, lanes);
     // All tiles are alike, or there is one.
     const int of_tile = std::min(width_, lanes);
     const bool whole_tiles = width_ % of_tile == 0;
     Stage turning = turns_all_ ? Stage(Vt) : Vt.update();
-    const VarOrRVar inside = turns_all_ ? VarOrRVar(Var("ci")) : VarOrRVar(RVar("ci")), several = turns_all_ ? VarOrRVar(Var("c_unroll")) : VarOrRVar(RVar("c_unroll"));
-    turning.split(turns_all_ ? VarOrRVar(d) : VarOrRVar(columns.x), co, inside, of_tile, turns_all_ ? TailStrategy::Auto : TailStrategy::GuardWithIf);
+    const VarOrRVar inside = turns_all_ ? VarOrRVar(Var("ci")) : VarOrRVar(RVar("ci")),
+                    several = turns_all_ ? VarOrRVar(Var("c_unroll")) : VarOrRVar(RVar("c_unroll"));
+    turning.split(turns_all_ ? VarOrRVar(d) : VarOrRVar(columns.x), co, inside, of_tile,
+                  turns_all_ ? TailStrategy::Auto : TailStrategy::GuardWithIf);
     if (whole_tiles) turning.split(inside, inside, several, std::gcd(of_tile, turn_unroll_));
     std::vector<VarOrRVar> turned = {k, inside};
     if (whole_tiles) turned.insert(turned.begin() + 1, several);
     const bool by_columns = heads_come || streams_;
-    if (by_columns) turned.insert(turned.end(), {tt, co});
-    else turned.insert(turned.end(), {co, tt});
+    if (by_columns)
+        turned.insert(turned.end(), {tt, co});
+    else
+        turned.insert(turned.end(), {co, tt});
     turning.reorder(turned).vectorize(k, lanes);
     schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : co, whole_tiles ? several : inside, k, turn_unroll_);
     if (has_ones()) Vt.update(1).vectorize(k, lanes);
@@ -469,7 +558,8 @@ void AttentionPipeline::schedule_scores() {
     if (hides_diagonal()) {
         RVar group("group"), row("row_unroll");
         const int unroll = std::gcd(lane_rows(), lanes);
-        for (const RDom &tiles : {unseen, last_seen}) X.update(update++).split(tiles.x, group, row, unroll).reorder(j, row, group, tiles.y, ib).vectorize(j, lanes);
+        for (const RDom &tiles : {unseen, last_seen})
+            X.update(update++).split(tiles.x, group, row, unroll).reorder(j, row, group, tiles.y, ib).vectorize(j, lanes);
     }
     schedule_penalties();
 }
@@ -486,7 +576,10 @@ void AttentionPipeline::schedule_streamed_scores() {
     for (size_t n = 0; n < scores_.size(); n++) {
         if (n < scored_before.size()) {
             Func f = scored_before[n];
-            f.compute_at(X, tile).bound_extent(i, rows_ * blocks_).bound_storage(i, stored_rows() * blocks_).bound_extent(tt, 1);
+            f.compute_at(X, tile)
+                .bound_extent(i, rows_ * blocks_)
+                .bound_storage(i, stored_rows() * blocks_)
+                .bound_extent(tt, 1);
             f.split(i, i, iu, passing_rows_).reorder(j, iu, i, tt).vectorize(j, lanes);
             schedule_dot(scores_[n], f, tt, iu, j, lanes);
             in_pads({f});
@@ -500,7 +593,10 @@ void AttentionPipeline::schedule_streamed_scores() {
         for (const RDom &rows : {not_reached, on_diagonal}) {
             RVar group("group"), row("row_unroll");
             constexpr int together = 16;
-            X.update(update++).split(rows.x, group, row, together).reorder(of_all_heads({j, row, group, rows.y})).vectorize(j, lanes);
+            X.update(update++)
+                .split(rows.x, group, row, together)
+                .reorder(of_all_heads({j, row, group, rows.y}))
+                .vectorize(j, lanes);
         }
     if (hides_end()) {
         RVar row("row_unroll");
@@ -516,7 +612,8 @@ void AttentionPipeline::schedule_penalties() {
     }
     if (shape_.causal) {
         later.compute_root().bound(j, 0, lanes).vectorize(j, lanes);
-        // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of keys.
+        // A mask waits for scalar operations: several at a time, where their constants do not crowd those of nests by blocks of
+        // keys.
         constexpr int masks = 4;
         if (key_blocks_ == 1 && hides_diagonal()) later.bound(o, 0, lanes).split(o, o, ou, masks);
         int update = 0;
@@ -538,7 +635,8 @@ int AttentionPipeline::lane_rows() const {
 int AttentionPipeline::most_hidden_rows() const {
     if (!skips_) return lanes * key_tiles_;
     int64_t most = 0;
-    for (int64_t block = 0; block < blocks_; block++) most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
+    for (int64_t block = 0; block < blocks_; block++)
+        most = std::max(most, (shape_.tiles_seen(rows_, block) - 1) * lanes - block * rows_);
     return static_cast<int>(most);
 }
 int AttentionPipeline::most_seen_rows() const {

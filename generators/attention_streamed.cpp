@@ -1,5 +1,6 @@
-// Attention by tiles of 32 keys where all queries of a head pass between two loads of weights for the scores, and each step of the softmax goes through all of
-// them: long loops of little code. The largest of a row, for which the unit of reductions takes most time, is found beside what else its last tile needs.
+// Attention by tiles of 32 keys where all queries of a head pass between two loads of weights for the scores, and each step of
+// the softmax goes through all of them: long loops of little code. The largest of a row, for which the unit of reductions takes
+// most time, is found beside what else its last tile needs.
 #include <algorithm>
 
 #include "generators/attention_forms.h"
@@ -17,9 +18,21 @@ namespace {
 class StreamedAttention : public AttentionPipeline {
 public:
     StreamedAttention(const AttentionShape &shape, const Machine &machine, const Point &point)
-        : AttentionPipeline(shape, machine, point), own_row({{0, 2}, {0, softmax_unroll_}, {0, all_rows_ / static_cast<int>(lanes)}, {0, static_cast<int>(lanes) / softmax_unroll_}}, "own_row"), hidden(0, static_cast<int>(lanes), "hidden"),
-          first({{0, streams_}, {skips_ ? static_cast<int>(lanes) / streams_ : 0, (all_rows_ - (skips_ ? static_cast<int>(lanes) : 0)) / streams_}}, "first"), others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"), weighed({{0, streams_ + 1}, {0, (all_rows_ + spare_rows_) / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
-          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"), groups(0, all_rows_ / streams_, "groups"),
+        : AttentionPipeline(shape, machine, point),
+          own_row({{0, 2},
+                   {0, softmax_unroll_},
+                   {0, all_rows_ / static_cast<int>(lanes)},
+                   {0, static_cast<int>(lanes) / softmax_unroll_}},
+                  "own_row"),
+          hidden(0, static_cast<int>(lanes), "hidden"),
+          first({{0, streams_},
+                 {skips_ ? static_cast<int>(lanes) / streams_ : 0,
+                  (all_rows_ - (skips_ ? static_cast<int>(lanes) : 0)) / streams_}},
+                "first"),
+          others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"),
+          weighed({{0, streams_ + 1}, {0, (all_rows_ + spare_rows_) / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
+          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"),
+          groups(0, all_rows_ / streams_, "groups"),
           unseen(0, std::max(1, rows_ - lanes), 1, std::max(1, ceil_div(rows_, lanes) - 1), 0, blocks_, "unseen") {}
 
 private:
@@ -31,7 +44,8 @@ private:
         if (skips_) {
             const int of_tile = groups_of_tile_;
             others.where(others[1] >= (others[2] + 1) * of_tile);
-            weighed.where(weighed[1] >= (weighed[2] + 1) * of_tile && weighed[1] < max((weighed[2] + 1) * of_tile + sure_groups, all_rows_ / streams_));
+            weighed.where(weighed[1] >= (weighed[2] + 1) * of_tile &&
+                          weighed[1] < max((weighed[2] + 1) * of_tile + sure_groups, all_rows_ / streams_));
         }
         // The largest of all tiles but a row's own: of the first rows there are none.
         define(L, args({j, i}), undef<BFloat>());
@@ -53,7 +67,8 @@ private:
         const RVar part = own_row[0], ry = own_row[2];
         const Expr rx = own_row[3] * softmax_unroll_ + own_row[1];
         define(own_p, args({j, i, x}), undef<BFloat>());
-        own_p(args({j, ry * lanes + rx, part})) = select(part == 0, weight(strict_float(scores(args({j, rx, ry})) - M(args({j, rx, ry})))), M(args({j, rx, ry})));
+        own_p(args({j, ry * lanes + rx, part})) =
+            select(part == 0, weight(strict_float(scores(args({j, rx, ry})) - M(args({j, rx, ry})))), M(args({j, rx, ry})));
         define(p, args({j, i, tt}), undef<BFloat>());
         p(args({j, groups * streams_, tiles_})) = bf16(-0.0f);
         define(made, args({j, i, tt}), weight(strict_float(X(args({j, i, tt})) - own_p(args({j, i, 1})))));
@@ -73,7 +88,8 @@ private:
         const Expr row = tt * rows_of_turn_ + d, query = ib * rows_ + i;
         define_inverse(inverse, args({d, tt}), p(args({streams_ - 1 - row % streams_, row / streams_ * streams_, tiles_})));
         define(inverses, args({j, d, tt}), inverse(args({d, tt})));
-        define(Y, of_queries({d, i, c}), strict_float(sums(of_queries({d, i, c})) * inverses(args({d, query % rows_of_turn_, query / rows_of_turn_}))));
+        define(Y, of_queries({d, i, c}),
+               strict_float(sums(of_queries({d, i, c})) * inverses(args({d, query % rows_of_turn_, query / rows_of_turn_}))));
     }
 
     void stream(Stage stage, const RDom &domain) const {
@@ -94,17 +110,25 @@ private:
         at_rows(own_p, spare_rows_);
         own_p.bound_extent(x, 2);
         RVar row("row_unroll");
-        own_p.update().rename(own_row[1], row).reorder(j, own_row[0], row, own_row[2], own_row[3]).vectorize(j, lanes).unroll(own_row[0]);
+        own_p.update()
+            .rename(own_row[1], row)
+            .reorder(j, own_row[0], row, own_row[2], own_row[3])
+            .vectorize(j, lanes)
+            .unroll(own_row[0]);
         for (Func f : {scores, largest_lanes, M}) f.compute_at(own_p, row).bound_extent(j, lanes).vectorize(j, lanes);
         largest.compute_at(own_p, row).update().atomic().vectorize(r);
         in_registers({scores, largest_lanes, largest, M});
         RVar several_groups("several"), group_unroll("group_unroll");
         p.update(0).split(groups, several_groups, group_unroll, 8).vectorize(j, lanes);
         schedule_group(p.update(1).reorder(j, weighed[0], weighed[1], weighed[2]), weighed[0], weighed[1], made, of_made);
-        schedule_group(p.update(2).reorder(j, own_group[0], own_group[1], own_group[2]), own_group[0], own_group[1], own_made, of_own);
+        schedule_group(p.update(2).reorder(j, own_group[0], own_group[1], own_group[2]), own_group[0], own_group[1], own_made,
+                       of_own);
         if (skips_ && rows_ > lanes) {
             RVar several("several"), one("row_unroll");
-            p.update(3).split(unseen.x, several, one, streams_).reorder(j, one, several, unseen.y, unseen.z).vectorize(j, lanes);
+            p.update(3)
+                .split(unseen.x, several, one, streams_)
+                .reorder(j, one, several, unseen.y, unseen.z)
+                .vectorize(j, lanes);
         }
         in_pads({L, own_p});
     }
@@ -114,7 +138,9 @@ private:
         of_heads(inverses);
         Var several("d_unroll");
         if (beside_turns_) {
-            inverses.split(d, co.var, several, rows_of_turn_ / width_tiles_).reorder(j, several, tt, co.var).vectorize(j, lanes);
+            inverses.split(d, co.var, several, rows_of_turn_ / width_tiles_)
+                .reorder(j, several, tt, co.var)
+                .vectorize(j, lanes);
             inverses.compute_with(Stage(Vt), tt);
         } else {
             inverses.split(d, d, several, streams_).reorder(j, several, d, tt).vectorize(j, lanes);
@@ -133,18 +159,22 @@ private:
 
     const int all_rows_ = rows_ * blocks_, tiles_ = skips_ ? all_rows_ / static_cast<int>(lanes) : key_tiles_;
     // Some of the reciprocals, which the scalar unit makes, beside each tile of V that the array turns.
-    const bool beside_turns_ = turns_all_ && all_rows_ % (key_tiles_ * width_tiles_ * streams_) == 0;   // whole groups, whose sums are in one row
+    const bool beside_turns_ =
+        turns_all_ && all_rows_ % (key_tiles_ * width_tiles_ * streams_) == 0;  // whole groups, whose sums are in one row
     const int rows_of_turn_ = beside_turns_ ? all_rows_ / key_tiles_ : static_cast<int>(lanes);
-    static constexpr int sure_groups = 4;   // in each loop over groups that pass behind each other
+    static constexpr int sure_groups = 4;  // in each loop over groups that pass behind each other
     const int groups_of_tile_ = static_cast<int>(lanes) / streams_;
     Var x{"x"}, y{"y"};
-    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"}, own_made{"own_made"}, inverse{"inverse"}, inverses{"inverses"};
+    Func L{"L"}, scores{"own_scores"}, largest_lanes{"largest_lanes"}, largest{"largest"}, M{"M"}, own_p{"own_p"}, made{"made"},
+        own_made{"own_made"}, inverse{"inverse"}, inverses{"inverses"};
     Dot of_made{"of_made"}, of_own{"of_own"};
     RDom own_row, hidden, first, others, weighed, own_group, groups, unseen;
 };
 
 }  // namespace
 
-KernelDefinition attention_streamed(const AttentionShape &shape, const Machine &machine, const Point &point) { return StreamedAttention(shape, machine, point).build(); }
+KernelDefinition attention_streamed(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    return StreamedAttention(shape, machine, point).build();
+}
 
 }  // namespace atalla

@@ -20,8 +20,8 @@ public:
     using AttentionPipeline::AttentionPipeline;
 
 private:
-    // Two and two of them joined, until one is left: the fewest steps that wait for each other. The last ones may be undefined: they would change
-    // nothing.
+    // Two and two of them joined, until one is left: the fewest steps that wait for each other. The last ones may be undefined:
+    // they would change nothing.
     static Expr tree(std::vector<Expr> all, Expr (*join)(Expr, Expr)) {
         while (all.size() > 1) {
             const size_t half = (all.size() + 1) / 2;
@@ -41,8 +41,19 @@ private:
         Func scores, largest_lanes, largest, M, E, sum_lanes, total_part, total, inverse, ones;
 
         WholeRows(const std::string &name, int tiles, int unroll)
-            : tiles(tiles), unroll(unroll), tile(0, tiles, "tile" + name), scores("scores" + name), largest_lanes("largest_lanes" + name), largest("largest" + name), M("M" + name), E("E" + name),
-              sum_lanes("sum_lanes" + name), total_part("total_part" + name), total("total" + name), inverse("inverse" + name), ones("ones" + name) {}
+            : tiles(tiles),
+              unroll(unroll),
+              tile(0, tiles, "tile" + name),
+              scores("scores" + name),
+              largest_lanes("largest_lanes" + name),
+              largest("largest" + name),
+              M("M" + name),
+              E("E" + name),
+              sum_lanes("sum_lanes" + name),
+              total_part("total_part" + name),
+              total("total" + name),
+              inverse("inverse" + name),
+              ones("ones" + name) {}
     };
 
     void define_softmax() override {
@@ -74,7 +85,7 @@ private:
         if (block) {
             define(rows.scores, of_row({j, i, tt}), undef<BFloat>());
             for (int n = 0; n < rows.tiles; n++) {
-                const int first = *block * rows_ - n * lanes;   // query of the block, counted from the first key of the tile
+                const int first = *block * rows_ - n * lanes;  // query of the block, counted from the first key of the tile
                 const Expr score = X(at(n));
                 rows.scores(of_row({j, i, n})) = first >= lanes - 1 ? score : strict_float(score + later(j, i + first));
             }
@@ -83,7 +94,8 @@ private:
         std::vector<Expr> scores(static_cast<size_t>(key_tiles_)), weights(scores.size());
         for (int n = 0; n < rows.tiles; n++) scores[static_cast<size_t>(n)] = score(n);
         define(rows.largest_lanes, of_row({j, i}), tree(scores, larger));
-        // In float32, which Halide's JIT has a maximum of. Where a mask hides all keys, no distance from the largest score would be a number.
+        // In float32, which Halide's JIT has a maximum of. Where a mask hides all keys, no distance from the largest score
+        // would be a number.
         define(rows.largest, of_row({i}), shape_.mask ? lowest_score : -infinity);
         rows.largest(of_row({i})) = max(rows.largest(of_row({i})), f32(rows.largest_lanes(of_row({r, i}))));
         define(rows.M, of_row({j, i}), bf16(rows.largest(of_row({i}))));
@@ -106,7 +118,9 @@ private:
     // p has been divided: without quotients the sums are what is asked for.
     void define_result() override { define(Y, of_queries({d, i, c}), sums(own({d, i, c}))); }
 
-    int rows_behind() const override { return streams_ ? static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_ : 0; }
+    int rows_behind() const override {
+        return streams_ ? static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_ : 0;
+    }
 
     // The softmax of some rows.
     void schedule_softmax() override {
@@ -123,7 +137,8 @@ private:
             update.rename(rows.tile.x, tile);
             in_groups(update, rows.unroll, j, {tile, iu}, outside);
             const LoopLevel row(p, iu);
-            for (Func f : {rows.largest_lanes, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total}) f.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
+            for (Func f : {rows.largest_lanes, rows.M, rows.E, rows.sum_lanes, rows.total_part, rows.total})
+                f.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
             rows.total_part.update().reorder(r, j).atomic().vectorize(j, lanes).vectorize(r);
             rows.largest.compute_at(row).update().atomic().vectorize(r);
             rows.inverse.compute_at(row);
@@ -136,7 +151,8 @@ private:
             } else {
                 in_registers({rows.E});
             }
-            in_registers({rows.largest_lanes, rows.largest, rows.M, rows.sum_lanes, rows.total_part, rows.total, rows.inverse, rows.ones});
+            in_registers({rows.largest_lanes, rows.largest, rows.M, rows.sum_lanes, rows.total_part, rows.total, rows.inverse,
+                          rows.ones});
             if (!skips_ || streams_) continue;
             rows.scores.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
             for (int tile = 0; tile < rows.tiles; tile++) rows.scores.update(tile).vectorize(j, lanes);
@@ -157,11 +173,13 @@ private:
         schedule_sums(Y);
     }
 
-    std::vector<WholeRows> whole_;   // of each block, or of all together
+    std::vector<WholeRows> whole_;  // of each block, or of all together
 };
 
 }  // namespace
 
-KernelDefinition attention_of_whole_rows(const AttentionShape &shape, const Machine &machine, const Point &point) { return WholeRowAttention(shape, machine, point).build(); }
+KernelDefinition attention_of_whole_rows(const AttentionShape &shape, const Machine &machine, const Point &point) {
+    return WholeRowAttention(shape, machine, point).build();
+}
 
 }  // namespace atalla

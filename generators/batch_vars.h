@@ -24,7 +24,8 @@ public:
     const Halide::Var &var(size_t d) const { return vars_[d]; }
     const Dim &dim(size_t d) const { return dims_[dims_.size() - 1 - d]; }
 
-    // The arguments of a tensor: an element, the row, and the dimensions that it has, the innermost `inside` of them inside the row.
+    // The arguments of a tensor: an element, the row, and the dimensions that it has, the innermost `inside` of them inside the
+    // row.
     std::vector<Halide::Expr> tensor_args(Halide::Expr element, const Halide::Expr &row, bool Dim::*has, size_t inside) const {
         std::vector<Halide::Expr> all = {std::move(element)};
         for (size_t d = 0; d <= size(); d++) {

@@ -22,8 +22,10 @@ LoopNest collapse(const Shape &result, const std::vector<Shape> &inputs) {
         dim.extent = result[result.size() - back];
         if (dim.extent == 1) continue;
         for (const Shape &shape : inputs) dim.present.push_back(back <= shape.size() && shape[shape.size() - back] != 1);
-        if (!nest.dims.empty() && nest.dims.back().present == dim.present) nest.dims.back().extent *= dim.extent;
-        else nest.dims.push_back(std::move(dim));
+        if (!nest.dims.empty() && nest.dims.back().present == dim.present)
+            nest.dims.back().extent *= dim.extent;
+        else
+            nest.dims.push_back(std::move(dim));
     }
     return nest;
 }

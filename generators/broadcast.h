@@ -11,9 +11,9 @@ namespace atalla {
 struct LoopNest {
     struct Dim {
         int64_t extent = 1;
-        std::vector<bool> present;   // for each input: it has this dimension, rather than the same element all along
+        std::vector<bool> present;  // for each input: it has this dimension, rather than the same element all along
     };
-    std::vector<Dim> dims;           // innermost first; none for a single element
+    std::vector<Dim> dims;  // innermost first; none for a single element
 
     // Extents of an input's own dimensions, innermost first.
     std::vector<int64_t> extents_of(size_t input) const;

@@ -28,7 +28,12 @@ Func channel_rows(KernelDefinition &kernel, const std::string &name, const Group
     part(l, w) += f32(one(q, w)) * f32(ones(q, l));
     spread(l, w) = bf16(part(l, w));
     row.compute_root().bound(k, 0, lanes).vectorize(k, lanes).bound_extent(b, tiles_of(all));
-    spread.compute_root().bound(l, 0, lanes).bound(w, 0, rows).split(w, wo, w, std::min(lanes, rows)).split(w, w, wu, std::gcd(rows, most_unrolled)).vectorize(l, lanes);
+    spread.compute_root()
+        .bound(l, 0, lanes)
+        .bound(w, 0, rows)
+        .split(w, wo, w, std::min(lanes, rows))
+        .split(w, w, wu, std::gcd(rows, most_unrolled))
+        .vectorize(l, lanes);
     one.compute_at(spread, wu).vectorize(k, lanes);
     part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
     in_pads({row, spread});
@@ -46,12 +51,14 @@ int largest_divisor(int count) {
 
 Func vector_rows(const std::vector<Func> &spread, const GroupShape &shape, int count) {
     const Var l("l"), t("t"), g("g"), s("s");
-    const int channels = static_cast<int>(shape.channels), area = static_cast<int>(shape.area), of_section = static_cast<int>(shape.section_channels());
+    const int channels = static_cast<int>(shape.channels), area = static_cast<int>(shape.area),
+              of_section = static_cast<int>(shape.section_channels());
     const int vectors = of_section * area / lanes, sections = channels / of_section;
     Func rows("rows_of_vectors");
     rows(l, t, g) = Tuple(std::vector<Expr>(spread.size(), undef<BFloat>()));
     // Vectors `from` to `end` of every section are one row, in a register meanwhile.
-    const auto store = [&](int from, int end, const std::string &suffix, const std::function<Expr(const Func &, const Expr &)> &value) {
+    const auto store = [&](int from, int end, const std::string &suffix,
+                           const std::function<Expr(const Func &, const Expr &)> &value) {
         const RDom r(0, end - from, 0, sections, "vectors" + suffix);
         const RVar ro("ro"), ru("r_unroll");
         std::vector<Func> all;
@@ -63,7 +70,10 @@ Func vector_rows(const std::vector<Func> &spread, const GroupShape &shape, int c
             all.push_back(held);
         }
         rows(l, from + r.x + r.y * vectors, g) = Tuple(stored);
-        rows.update(rows.num_update_definitions() - 1).reorder(l, r.x, r.y, g).vectorize(l, lanes).split(r.x, ro, ru, largest_divisor(end - from));
+        rows.update(rows.num_update_definitions() - 1)
+            .reorder(l, r.x, r.y, g)
+            .vectorize(l, lanes)
+            .split(r.x, ro, ru, largest_divisor(end - from));
         for (Func held : all) {
             held.compute_at(rows, r.y).vectorize(l, lanes).bound_extent(l, lanes);
             in_registers({held});
@@ -71,9 +81,12 @@ Func vector_rows(const std::vector<Func> &spread, const GroupShape &shape, int c
     };
     for (int c = 0; c < of_section; c++) {
         const int end = (c + 1) * area / lanes;
-        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c), [&](const Func &channel, const Expr &first) -> Expr { return channel(l, first + c); });
+        store(ceil_div(c * area, lanes), end, fmt::format("_c{}", c),
+              [&](const Func &channel, const Expr &first) -> Expr { return channel(l, first + c); });
         if (const int cut = (c + 1) * area % lanes; cut != 0)
-            store(end, end + 1, fmt::format("_v{}", c), [&](const Func &channel, const Expr &first) { return select(l < cut, channel(l, first + c), channel(l, first + c + 1)); });
+            store(end, end + 1, fmt::format("_v{}", c), [&](const Func &channel, const Expr &first) {
+                return select(l < cut, channel(l, first + c), channel(l, first + c + 1));
+            });
     }
     rows.vectorize(l, lanes).compute_root().bound(l, 0, lanes).bound(t, 0, count).bound(g, 0, static_cast<int>(shape.groups));
     in_pads({rows});

@@ -28,7 +28,8 @@ constexpr double closing_operations = 40;
 
 class ColumnSoftmax : public PipelineWorkload {
 public:
-    ColumnSoftmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm) : PipelineWorkload(request), shape_(shape), logarithm_(logarithm) {
+    ColumnSoftmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm)
+        : PipelineWorkload(request), shape_(shape), logarithm_(logarithm) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
         outputs_ = {tensor_spec("Y", request.shape("x"))};
     }
@@ -86,12 +87,15 @@ public:
         const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps());
         const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
         const bool filled = stored() != shape_.length, narrow = width % lanes != 0;
-        Func xs("X_rows"), part("part"), largest("largest"), e("e"), sums("sums"), closing("closing"), result("result"), out("Y");
+        Func xs("X_rows"), part("part"), largest("largest"), e("e"), sums("sums"), closing("closing"), result("result"),
+            out("Y");
         // Rows behind the last change neither maxima nor sums.
         const Expr there = image(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length - 1) : Expr(y), j);
         if (filled) xs(n, y, j) = bf16(-infinity);
-        if (filled || narrow) xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
-        else xs(n, y, j) = there;
+        if (filled || narrow)
+            xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
+        else
+            xs(n, y, j) = there;
         const bool skewed = point["skewed"] != 0;
         const RDom seen(0, turns, skewed ? "seen_alike" : "seen");
         part(n, u, j) = bf16(-infinity);
@@ -105,18 +109,22 @@ public:
         };
         largest(n, j) = in_pairs(part, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
         e(n, y, j) = machine_exp(strict_float(xs(n, y, j) - largest(n, j)));
-        std::vector<SummingFunc> added = summing_funcs(sums, {n, u, j}, long_sum(steps()), [&](size_t) {
-            return [&](const Expr &step, const Expr &) { return e(n, step * side + u, j); };
-        }, skewed ? "added_alike" : "added");
+        std::vector<SummingFunc> added = summing_funcs(
+            sums, {n, u, j}, long_sum(steps()),
+            [&](size_t) { return [&](const Expr &step, const Expr &) { return e(n, step * side + u, j); }; },
+            skewed ? "added_alike" : "added");
         const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
         closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, stored());
-        result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j)) : strict_float(e(n, y, j) * closing(n, j));
+        result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j))
+                                     : strict_float(e(n, y, j) * closing(n, j));
         out(n, y, j) = result(n, y, j);
 
         const Var no(skewed ? "no_skewed" : "no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
         const int block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
         out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
-        out.split(n, no, ni, parts == 1 ? width : lanes * block, narrow && parts > 1 ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards).reorder(ni, y, no, j);
+        out.split(n, no, ni, parts == 1 ? width : lanes * block,
+                  narrow && parts > 1 ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
+            .reorder(ni, y, no, j);
         if (skewed && parts > 1 && shape_.outer > 1) out.fuse(no, j, no);
         // What surrounds a tile must be the same for all that share a slot.
         const bool ring = machine.timed() && blocks(point) > 1 && !(filled && narrow && parts > 1);
@@ -145,7 +153,8 @@ public:
         const LoopLevel of_columns(result, v);
         running(part, seen, of_columns, of_all);
         for (SummingFunc &one : added) {
-            running(one.sum, one.terms, one.place(added, of_columns), one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps)));
+            running(one.sum, one.terms, one.place(added, of_columns),
+                    one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps)));
             if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
         }
         for (Func f : {largest, closing}) f.compute_at(result, v).vectorize(n, lanes);
@@ -177,8 +186,11 @@ public:
         }
         return {std::move(reference)};
     }
-    // Beside what a row of lanes has, the roundings of a running sum, half a unit each with random signs, and the function at the end.
-    double tolerance_ulps() const override { return 5 + 0.5 * std::sqrt(static_cast<double>(long_sum(steps()).additions_in_a_row())); }
+    // Beside what a row of lanes has, the roundings of a running sum, half a unit each with random signs, and the function at
+    // the end.
+    double tolerance_ulps() const override {
+        return 5 + 0.5 * std::sqrt(static_cast<double>(long_sum(steps()).additions_in_a_row()));
+    }
     double flops() const override { return 5 * static_cast<double>(shape_.inner * shape_.length * shape_.outer); }
 
 protected:
@@ -195,8 +207,8 @@ protected:
 private:
     // Passes that are loops of equal length, over whole vectors of several columns.
     bool may_skew(const Machine &machine) const {
-        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 && !long_sum(steps()).in_groups() &&
-               vectors() * shape_.outer > 1;
+        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 &&
+               !long_sum(steps()).in_groups() && vectors() * shape_.outer > 1;
     }
     int64_t vectors() const { return tiles_of(shape_.inner); }
     int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }

@@ -12,8 +12,8 @@ struct ColumnShape {
     int64_t inner = 1, length = 1, outer = 1;
 };
 
-// exp(x - max) / sum of it, or, as a logarithm, x - max - log(sum). Every operation is rounded to bf16; sums and maxima are made eight
-// elements apart side by side, then these in pairs.
+// exp(x - max) / sum of it, or, as a logarithm, x - max - log(sum). Every operation is rounded to bf16; sums and maxima are
+// made eight elements apart side by side, then these in pairs.
 std::unique_ptr<Workload> column_softmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm);
 
 }  // namespace atalla

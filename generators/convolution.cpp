@@ -15,15 +15,19 @@ using namespace vocabulary;
 
 namespace {
 
-// A product of matrices: its rows are the places of a strip of the result, its k tiles 32 channels of one element of the kernel. The
-// image lies in the pads once for each column of the kernel, so that the rows of all k tiles are one after the other.
+// A product of matrices: its rows are the places of a strip of the result, its k tiles 32 channels of one element of the
+// kernel. The image lies in the pads once for each column of the kernel, so that the rows of all k tiles are one after the
+// other.
 class ConvolutionPipeline : ConvolutionImage {
 public:
     ConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : ConvolutionImage(shape, machine, point), row_unroll_(static_cast<int>(point["row_unroll"])), in_registers_(point["sums_in_registers"] != 0),
+        : ConvolutionImage(shape, machine, point),
+          row_unroll_(static_cast<int>(point["row_unroll"])),
+          in_registers_(point["sums_in_registers"] != 0),
           back_at_end_(point["back_at_end"] != 0) {
         for (const Strips &strips : plan_.sizes)
-            products_.emplace_back(strips, products_.empty() ? "" : "_low", plan_, static_cast<int>(shape.k_tiles()), tap_tiles_, tiles_of(out_), point["first_apart"] != 0);
+            products_.emplace_back(strips, products_.empty() ? "" : "_low", plan_, static_cast<int>(shape.k_tiles()),
+                                   tap_tiles_, tiles_of(out_), point["first_apart"] != 0);
     }
 
     KernelDefinition build() {
@@ -46,17 +50,24 @@ public:
     }
 
 private:
-    // The products of strips of one size. Their code differs from that of others, so all output channels pass through them before the
-    // next size has its turn.
+    // The products of strips of one size. Their code differs from that of others, so all output channels pass through them
+    // before the next size has its turn.
     struct Products : Dot {
         Strips strips;
         Func filter, biases, sums;
-        RDom r;     // columns and rows of a strip, k tiles; in line: its places, k tiles of a row of the kernel, rows of the kernel
-        RDom all;   // where there are several sizes: places of a strip, strips, blocks of output channels
+        RDom
+            r;  // columns and rows of a strip, k tiles; in line: its places, k tiles of a row of the kernel, rows of the kernel
+        RDom all;  // where there are several sizes: places of a strip, strips, blocks of output channels
 
-        Products(const Strips &strips, const std::string &suffix, const ConvolutionPlan &plan, int k_tiles, int row_tiles, int blocks, bool first_apart)
-            : Dot("product" + suffix), strips(strips), filter("filter" + suffix), biases("biases" + suffix), sums("sums" + suffix),
-              r(0, plan.strip_columns, 0, plan.in_line ? row_tiles : strips.rows, 0, plan.in_line ? k_tiles / row_tiles : k_tiles, first_apart ? "r" : "r_alike"),
+        Products(const Strips &strips, const std::string &suffix, const ConvolutionPlan &plan, int k_tiles, int row_tiles,
+                 int blocks, bool first_apart)
+            : Dot("product" + suffix),
+              strips(strips),
+              filter("filter" + suffix),
+              biases("biases" + suffix),
+              sums("sums" + suffix),
+              r(0, plan.strip_columns, 0, plan.in_line ? row_tiles : strips.rows, 0,
+                plan.in_line ? k_tiles / row_tiles : k_tiles, first_apart ? "r" : "r_alike"),
               all(0, plan.strip_columns * strips.rows, 0, strips.count, 0, blocks, "all" + suffix) {}
     };
 
@@ -69,9 +80,11 @@ private:
             }
             const bool follow = folded_ || channel_tiles_ == 1;
             const int width = folded_ ? in_ * lane_rows_ : in_;
-            const Expr channel = follow ? Expr(k) : t % channel_tiles_ * lanes + k, first = follow ? t * width : t / channel_tiles_ * width;
+            const Expr channel = follow ? Expr(k) : t % channel_tiles_ * lanes + k,
+                       first = follow ? t * width : t / channel_tiles_ * width;
             filter(k, o, t, g) = bf16(0.0f);
-            filter(k, o, t, g) = select(channel < width && o < out_, f(first + min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+            filter(k, o, t, g) = select(channel < width && o < out_,
+                                        f(first + min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
             return;
         }
         // Taps and channels follow each other in memory as the columns and rows of a matrix for each output channel.
@@ -85,7 +98,8 @@ private:
         const Expr tap = tb * lanes + k;
         inside = inside && tap < taps_ && o < out_;
         raw_kernel(k, l, o, tb, cb, g) = bf16(0.0f);
-        raw_kernel(k, l, o, tb, cb, g) = select(inside, f(min(tap, taps_ - 1), min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+        raw_kernel(k, l, o, tb, cb, g) =
+            select(inside, f(min(tap, taps_ - 1), min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
         turn(turned_kernel, raw_kernel(k, w, o, tb, cb, g), k, tb, {o, cb, g});
         filter(k, o, t, g) = undef<BFloat>();
         filter(k, o, tap_of.x * channel_tiles_ + tap_of.y, g) = bf16(turned_kernel.part(k, tap_of.x, o, tap_of.y, g));
@@ -94,26 +108,36 @@ private:
         const auto &[first, count, rows] = product.strips;
         const Expr channel = co * lanes + w;
         const Expr tile = plan_.in_line ? ry * tap_tiles_ + t : Expr(t);
-        product.weights(k, w, co, ry, t, g) = along_taps() ? product.filter(k, tile, channel, g) : product.filter(k, channel, tile, g);
+        product.weights(k, w, co, ry, t, g) =
+            along_taps() ? product.filter(k, tile, channel, g) : product.filter(k, channel, tile, g);
         product.part(o, rx, ry, t, st, yb, co, g, b) = 0.0f;
-        product.part(o, rx, ry, t, st, yb, co, g, b) += f32(image_of(product.strips)) * f32(product.weights(q, o, co, plan_.in_line ? Expr(ry) : Expr(0), t, g));
+        product.part(o, rx, ry, t, st, yb, co, g, b) +=
+            f32(image_of(product.strips)) * f32(product.weights(q, o, co, plan_.in_line ? Expr(ry) : Expr(0), t, g));
         const Expr start = define_start(product.biases, bias);
         const RDom &r = product.r;
         Func sums = product.sums;
         sums(o, p, st, yb, co, g, b) = start;
         const Expr at = plan_.in_line ? Expr(r.x) : r.y * plan_.strip_columns + r.x;
-        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) + bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b) : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
+        sums(o, at, st, yb, co, g, b) = strict_float(sums(o, at, st, yb, co, g, b) +
+                                                     bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b)
+                                                                        : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
         const Expr sum = sums(o, p % strip, p / strip, yb, co, g, b);
-        if (one_size()) finished(o, p, yb, co, g, b) = shape_.channels_last && !plan_.epilogue_apart(shape_) ? shape_.epilogue.apply(sum) : sum;
-        else finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) = sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
+        if (one_size())
+            finished(o, p, yb, co, g, b) =
+                shape_.channels_last && !plan_.epilogue_apart(shape_) ? shape_.epilogue.apply(sum) : sum;
+        else
+            finished(o, first * columns_ + product.all.y * strip + product.all.x, yb, product.all.z, g, b) =
+                sums(o, product.all.x, product.all.y, yb, product.all.z, g, b);
     }
     // The row of the image that place (rx, ry) of a strip meets in k tile t; in line ry is a row of the kernel.
     Expr image_of(const Strips &strips) {
-        if (plan_.in_line) return image(q, st * plan_.strip_columns + rx + ry * (static_cast<int>(shape_.dilation_y) * columns_), t, yb, g, b);
+        if (plan_.in_line)
+            return image(q, st * plan_.strip_columns + rx + ry * (static_cast<int>(shape_.dilation_y) * columns_), t, yb, g, b);
         const int across = columns_ / plan_.strip_columns;
         const Expr in_block = strips.first + st / across * strips.rows + ry, column = st % across * plan_.strip_columns + rx;
-        if (shape_.channels_last) return image(q, column, image_row(in_block, t) + frame_.first_window(yb) * tap_tiles_, yb, g, b);
+        if (shape_.channels_last)
+            return image(q, column, image_row(in_block, t) + frame_.first_window(yb) * tap_tiles_, yb, g, b);
         return image(q, column, image_row(in_block, t), yb, g, b);
     }
     bool one_size() const { return products_.size() == 1; }
@@ -133,7 +157,8 @@ private:
         out(p, yb, o, g, b) = planes(planes_at(p % lanes, o % lanes, p / lanes, o / lanes));
     }
 
-    // Transfers of results by channel are fewer, so that they leave one by one beside the tiles of the next ones: worth it for half a page.
+    // Transfers of results by channel are fewer, so that they leave one by one beside the tiles of the next ones: worth it for
+    // half a page.
     bool results_by_channel() const { return by_channel(2 * shape_.rows() * shape_.columns()); }
     std::vector<Expr> planes_at(const Expr &place, const Expr &channel, const Expr &tile, const Expr &block) const {
         if (results_by_channel()) return {place, tile, channel, yb, block, g, b};
@@ -159,15 +184,26 @@ private:
         const int place = out_ * groups(), row = columns_ * place;
         const int strides[] = {1, place, plan_.block_step * row, out_, static_cast<int>(shape_.rows()) * row};
         for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
-        finished.compute_at(out, one_size() ? oo : yb).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
-        if (!one_size()) finished.bound_extent(co, tiles_of(out_));
-        else if (!plan_.epilogue_apart(shape_)) two_slots(finished, tiles_of(out_) * blocks());
+        finished.compute_at(out, one_size() ? oo : yb)
+            .bound_extent(o, lanes)
+            .vectorize(o, lanes)
+            .bound_extent(p, plan_.stored_places())
+            .bound_storage(p, plan_.stored_pixels());
+        if (!one_size())
+            finished.bound_extent(co, tiles_of(out_));
+        else if (!plan_.epilogue_apart(shape_))
+            two_slots(finished, tiles_of(out_) * blocks());
         in_pads({finished});
         if (!plan_.epilogue_apart(shape_)) return;
         // As many places in straight-line code as let masks be waited for.
         const int together = 4 * static_cast<int>(machine_.pad.count);
         Var pu("p_unroll");
-        behind.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, round_up(plan_.pixels, together)).split(p, p, pu, together).reorder(o, pu, p);
+        behind.compute_at(out, oo)
+            .bound_extent(o, lanes)
+            .vectorize(o, lanes)
+            .bound_extent(p, round_up(plan_.pixels, together))
+            .split(p, p, pu, together)
+            .reorder(o, pu, p);
         two_slots(behind, tiles_of(out_) * blocks());
         in_pads({behind});
     }
@@ -176,7 +212,9 @@ private:
         Var vars[] = {p, yb, o, g, b};
         for (size_t d = 0; d < 5; d++) out.bound(vars[d], 0, extents[d]);
         Var pl("pl"), pq("pq"), oi("oi");
-        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf).split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf).split(pq, pc, pq, plan_.tiles_turned_back());
+        out.split(p, pq, pl, lanes, TailStrategy::GuardWithIf)
+            .split(o, oo, oi, std::min(lanes, out_), TailStrategy::GuardWithIf)
+            .split(pq, pc, pq, plan_.tiles_turned_back());
         out.reorder({pl, pq, oi, pc, oo, yb, g, b});
         whole_loops(out);
         fix_shape(out.output_buffer(), {plan_.pixels, plan_.blocks, out_, shape_.groups, shape_.images});
@@ -188,13 +226,20 @@ private:
     void schedule_kernel(const Products &product) {
         Func filter = product.filter;
         const LoopLevel level = products_at(product);
-        filter.compute_at(level).bound_extent(k, lanes).bound_extent(o, lanes).bound_extent(t, static_cast<int>(shape_.k_tiles())).vectorize(k, lanes);
+        filter.compute_at(level)
+            .bound_extent(k, lanes)
+            .bound_extent(o, lanes)
+            .bound_extent(t, static_cast<int>(shape_.k_tiles()))
+            .vectorize(k, lanes);
         if (shape_.packed) {
             two_slots(filter, tiles_of(out_) * blocks());
         } else {
             raw_kernel.compute_at(level).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
             RVar to("to"), ti("ti");
-            filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf).reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
+            filter.update()
+                .split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf)
+                .reorder(k, ti, to, tap_of.y, o)
+                .vectorize(k, lanes);
             schedule_turn(turned_kernel, filter, to, ti, k, level);
             in_pads({raw_kernel});
         }
@@ -215,7 +260,9 @@ private:
             finished.split(p, st, pi, strip).reorder(o, pi, st, co);
             sums.compute_at(finished, st);
         } else {
-            finished.update(static_cast<int>(&product - products_.data())).reorder(o, product.all.x, product.all.y, product.all.z).vectorize(o, lanes);
+            finished.update(static_cast<int>(&product - products_.data()))
+                .reorder(o, product.all.x, product.all.y, product.all.z)
+                .vectorize(o, lanes);
             sums.compute_at(finished, product.all.y);
         }
         sums.bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, strip);
@@ -232,7 +279,8 @@ private:
             update.split(r.x, xo, xi, row_unroll_);
             order.insert(order.end(), {xi, xo});
             column = xi;
-            if (strip % static_cast<int>(machine_.pad.count) == 0) finished.split(pi, pi, pu, static_cast<int>(machine_.pad.count));
+            if (strip % static_cast<int>(machine_.pad.count) == 0)
+                finished.split(pi, pi, pu, static_cast<int>(machine_.pad.count));
         }
         order.insert(order.end(), {r.y, r.z});
         update.reorder(order).vectorize(o, lanes);
@@ -240,9 +288,17 @@ private:
     }
 
     void schedule_back() {
-        finished.compute_at(out, back_at_end_ ? yb : oo).bound_extent(o, lanes).vectorize(o, lanes).bound_extent(p, plan_.stored_places()).bound_storage(p, plan_.stored_pixels());
+        finished.compute_at(out, back_at_end_ ? yb : oo)
+            .bound_extent(o, lanes)
+            .vectorize(o, lanes)
+            .bound_extent(p, plan_.stored_places())
+            .bound_storage(p, plan_.stored_pixels());
         if (back_at_end_) finished.bound_extent(co, tiles_of(out_));
-        planes.compute_at(out, pc).bound_extent(l, lanes).bound_extent(i, lanes).bound_extent(pt, plan_.tiles_turned_back()).vectorize(l, lanes);
+        planes.compute_at(out, pc)
+            .bound_extent(l, lanes)
+            .bound_extent(i, lanes)
+            .bound_extent(pt, plan_.tiles_turned_back())
+            .vectorize(l, lanes);
         Var iu("i_unroll");
         planes.split(i, i, iu, weight_unroll_).reorder(l, iu, i, pt);
         // The rows of the identity stay in registers beside the sums of strips that leave room for them.
@@ -299,7 +355,9 @@ int64_t ConvolutionShape::band_rows() const { return shared_columns() > 0 ? 1 : 
 int64_t ConvolutionShape::best_band() const {
     if (!packed || !rows_on_lanes() || channel_tiles() > 1 || 2 * band_places() < std::min<int64_t>(lanes, columns())) return 1;
     // The image is turned for each band, and so many more rows of the kernel come.
-    const auto cost = [&](int64_t count) { return rows() / count * tiles_of(width) * cycles_of_a_turn + count * out * kernel_x * beats_of_a_row; };
+    const auto cost = [&](int64_t count) {
+        return rows() / count * tiles_of(width) * cycles_of_a_turn + count * out * kernel_x * beats_of_a_row;
+    };
     int64_t best = 1;
     for (int64_t count = 2; count <= rows() && rows_read(count) * in <= lanes; count++)
         if (rows() % count == 0 && cost(count) < cost(best)) best = count;
@@ -307,10 +365,14 @@ int64_t ConvolutionShape::best_band() const {
 }
 
 int64_t ConvolutionShape::rest_rows() const {
-    if (!packed || !rows_on_lanes() || in < 2 || dilation_x > 1 || kernel_x > std::min<int64_t>(lanes, places_together * stride_x)) return 0;
+    if (!packed || !rows_on_lanes() || in < 2 || dilation_x > 1 ||
+        kernel_x > std::min<int64_t>(lanes, places_together * stride_x))
+        return 0;
     const int64_t tiles = in * kernel_y / lanes, rest = in * kernel_y % lanes;
-    if (tiles == 0 || rest == 0 || rest > kernel_y || kernel_x * tiles + rest >= kernel_x * ceil_div(kernel_y, lane_rows())) return 0;
-    const int64_t last_row = (rows() - 1) * stride_y - padding_y + dilation_y * (first_inside() + rest - 1), behind = (round_up(columns(), places_together) - 1) * stride_x - padding_x + kernel_x - width;
+    if (tiles == 0 || rest == 0 || rest > kernel_y || kernel_x * tiles + rest >= kernel_x * ceil_div(kernel_y, lane_rows()))
+        return 0;
+    const int64_t last_row = (rows() - 1) * stride_y - padding_y + dilation_y * (first_inside() + rest - 1),
+                  behind = (round_up(columns(), places_together) - 1) * stride_x - padding_x + kernel_x - width;
     return first_inside() + rest <= kernel_y && last_row < height - 1 && padding_x <= width && behind <= width ? rest : 0;
 }
 
@@ -339,11 +401,13 @@ ConvolutionBand ConvolutionShape::band() const {
     if (const ConvolutionShape line = in_one_line(); line.height < height) return line.band();
     ConvolutionBand best{1, 0, 1, 1};
     int64_t fewest = 0;
-    for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes)); count++) {
+    for (int64_t count = 1; count <= rows() && (count == 1 || (banded && count <= most_band_rows && count * out <= lanes));
+         count++) {
         const int64_t window = rows_read(count), channels = std::min(in, lanes / window);
         if (channels == 0) break;
         const int64_t tiles = ceil_div(in, channels), bands = ceil_div(rows(), count), lines = tiles_of(columns());
-        // The image is turned, its columns are loaded for each element of a row of the kernel, and the rows of the kernel stream.
+        // The image is turned, its columns are loaded for each element of a row of the kernel, and the rows of the kernel
+        // stream.
         const int64_t steps = bands * tiles * (width + round_up(width, lanes) + kernel_x * (columns() + lines * count * out));
         if (best.window == 0 || steps < fewest) {
             best = {count, window, channels, tiles};
@@ -372,10 +436,17 @@ ConvolutionDiagonal ConvolutionShape::diagonal() const {
 }
 
 ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &point)
-    : in_line(point["in_line"] != 0), in_parts(point["in_parts"] != 0), rows(static_cast<int>(point["rows"])), blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
-      block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows), strip_columns(static_cast<int>(point["strip_columns"])),
+    : in_line(point["in_line"] != 0),
+      in_parts(point["in_parts"] != 0),
+      rows(static_cast<int>(point["rows"])),
+      blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
+      block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows),
+      strip_columns(static_cast<int>(point["strip_columns"])),
       strip_rows(static_cast<int>(point["strip_rows"])) {
-    if (!possible(shape, point)) throw Error("convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole rows or divide one; those of two sizes have the rows of a block");
+    if (!possible(shape, point))
+        throw Error(
+            "convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole "
+            "rows or divide one; those of two sizes have the rows of a block");
     // Places that follow each other: in line all rows are one block.
     if (in_line || shape.shared_columns() > 0) {
         pixels = static_cast<int>(rows * shape.columns());
@@ -392,7 +463,8 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
         sizes = {{0, strips, strip_rows}};
         return;
     }
-    const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);   // strips
+    const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns,
+              below = ceil_div(rows, strip_rows);  // strips
     strips = below * across;
     pixels = rows * columns;
     if (point["strips_alike"]) {
@@ -415,18 +487,26 @@ int ConvolutionPlan::tiles_turned_back() const {
 
 bool ConvolutionPlan::possible_block(const ConvolutionShape &shape, int64_t rows) {
     if (shape.rows() % rows == 0) return true;
-    constexpr int64_t most_blocks = 4, least_share = 8;   // rows that are computed twice are at most an eighth
+    constexpr int64_t most_blocks = 4, least_share = 8;  // rows that are computed twice are at most an eighth
     const int64_t blocks = ceil_div(shape.rows(), rows), twice = blocks * rows - shape.rows();
-    return shape.rows_on_lanes() && shape.band_rows() == 1 && blocks <= most_blocks && twice % (blocks - 1) == 0 && twice * least_share <= shape.rows();
+    return shape.rows_on_lanes() && shape.band_rows() == 1 && blocks <= most_blocks && twice % (blocks - 1) == 0 &&
+           twice * least_share <= shape.rows();
 }
 
 bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point) {
     const int64_t rows = point["rows"], strip_rows = point["strip_rows"], strip_columns = point["strip_columns"];
-    if (point["in_line"]) return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 && strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
-    if (point["in_parts"]) return shape.in_parts() && rows == shape.rows() && strip_rows <= ceil_div(rows, parts) && point["strips_alike"];
-    if (shape.shared_columns() > 0) return shape.rows() % rows == 0 && strip_rows == 1 && strip_columns == shape.line_places() && rows * shape.columns() % strip_columns == 0 && point["strips_alike"];
-    if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 || (strip_columns < shape.columns() && strip_rows != 1)) return false;
-    const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;   // strips, and those of a row less
+    if (point["in_line"])
+        return shape.places_in_line() && rows == shape.rows() && strip_rows == 1 &&
+               strip_columns % ConvolutionShape::places_together == 0 && point["strips_alike"];
+    if (point["in_parts"])
+        return shape.in_parts() && rows == shape.rows() && strip_rows <= ceil_div(rows, parts) && point["strips_alike"];
+    if (shape.shared_columns() > 0)
+        return shape.rows() % rows == 0 && strip_rows == 1 && strip_columns == shape.line_places() &&
+               rows * shape.columns() % strip_columns == 0 && point["strips_alike"];
+    if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 ||
+        (strip_columns < shape.columns() && strip_rows != 1))
+        return false;
+    const int64_t below = ceil_div(rows, strip_rows), low = below * strip_rows - rows;  // strips, and those of a row less
     return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);
 }
 

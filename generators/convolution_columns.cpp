@@ -10,13 +10,16 @@ using namespace Halide;
 using namespace vocabulary;
 
 int64_t ConvolutionShape::shared_columns() const {
-    if (!shares || !packed || !rows_on_lanes() || dilation_x > 1 || window_rows() >= lanes || lanes % stride_x != 0 || kernel_x <= stride_x) return 0;
+    if (!shares || !packed || !rows_on_lanes() || dilation_x > 1 || window_rows() >= lanes || lanes % stride_x != 0 ||
+        kernel_x <= stride_x)
+        return 0;
     // Places pass without regard to where rows end.
     if (width != stride_x * columns() || columns() % places_together != 0 || line_places() < lanes * 7 / 8) return 0;
     // As many as each class of columns can serve.
     const int64_t own = (kernel_x - 1) / stride_x + 1, shared = std::min(own / 2, kernel_x / stride_x);
     if (shared_lanes() * stride_x < window_rows()) return 0;
-    // A vector of the pads begins with a row of the image: of the places in front of it, which padding adds, those of one class may have lanes inside.
+    // A vector of the pads begins with a row of the image: of the places in front of it, which padding adds, those of one class
+    // may have lanes inside.
     if (padding_x > kernel_x - 1 - stride_x * (shared - 1)) return 0;
     int64_t edges = 0;
     for (int64_t c = 0; c < shared_classes(); c++) edges += reaches_in(c, shared);
@@ -24,10 +27,12 @@ int64_t ConvolutionShape::shared_columns() const {
 }
 
 bool ConvolutionShape::sharing_pays() const {
-    // What 32 columns of the image take, which come once more for each class, and of a row that several rows of the result share; and an addition.
+    // What 32 columns of the image take, which come once more for each class, and of a row that several rows of the result
+    // share; and an addition.
     constexpr int64_t turn_of_classes = 200, turn = 145, sum = 3;
     if (shared_columns() == 0) return false;
-    return shared_columns() * ceil_div(out * rows() * columns(), lanes) * sum > rows() * tiles_of(width) * (turn_of_classes - turn / best_band());
+    return shared_columns() * ceil_div(out * rows() * columns(), lanes) * sum >
+           rows() * tiles_of(width) * (turn_of_classes - turn / best_band());
 }
 
 // From the last columns that a class has to the missing ones, which are the last ones of their class.
@@ -52,23 +57,29 @@ int64_t ConvolutionShape::class_at_edge() const {
 KernelElement ConvolutionShape::shared_element(int64_t tile, int64_t lane) const {
     const int64_t column = tile_column(tile), rows = window_rows();
     if (lane < rows) return {lane / kernel_y, lane % kernel_y, column};
-    const int64_t of_class = column % stride_x, row = of_class * shared_lanes() + lane - rows, other = column + shared_distance(of_class);
+    const int64_t of_class = column % stride_x, row = of_class * shared_lanes() + lane - rows,
+                  other = column + shared_distance(of_class);
     if (row >= rows) return {0, 0, kernel_x};
     return {row / kernel_y, row % kernel_y, other, other < first_shared_column()};
 }
 
-// The image as it comes and, for each class of columns, the rows of its lanes from some columns on. A turn makes the places of 32 columns with the
-// lanes of their class. Places of all rows follow each other: what a place of one row's end would store beyond it is where
-// padding is, and padding and places in front of a row are stored behind that.
+// The image as it comes and, for each class of columns, the rows of its lanes from some columns on. A turn makes the places of
+// 32 columns with the lanes of their class. Places of all rows follow each other: what a place of one row's end would store
+// beyond it is where padding is, and padding and places in front of a row are stored behind that.
 void ConvolutionImage::define_columns() {
-    const int stride = static_cast<int>(shape_.stride_x), kernel_y = static_cast<int>(shape_.kernel_y), rows = static_cast<int>(shape_.window_rows()), spare = static_cast<int>(shape_.shared_lanes());
+    const int stride = static_cast<int>(shape_.stride_x), kernel_y = static_cast<int>(shape_.kernel_y),
+              rows = static_cast<int>(shape_.window_rows()), spare = static_cast<int>(shape_.shared_lanes());
     const int classes = static_cast<int>(shape_.shared_classes()), edge_class = static_cast<int>(shape_.class_at_edge());
-    const Expr first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0), brought = image_at_once_ ? Expr(0) : Expr(yb);
+    const Expr first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0),
+               brought = image_at_once_ ? Expr(0) : Expr(yb);
     // Row `row` of the kernel in all channels, of those from `least` on.
     const auto of = [&](const Func &func, int least, const Expr &row, const Expr &block) {
         const Expr index = clamp(row, least, rows - 1);
         const int from_channel = least / kernel_y;
-        const std::vector<Expr> at = raw_at(k, index / kernel_y - from_channel, first + y * static_cast<int>(shape_.stride_y) + index % kernel_y * static_cast<int>(shape_.dilation_y), block, 0, brought);
+        const std::vector<Expr> at =
+            raw_at(k, index / kernel_y - from_channel,
+                   first + y * static_cast<int>(shape_.stride_y) + index % kernel_y * static_cast<int>(shape_.dilation_y),
+                   block, 0, brought);
         return func(at);
     };
     Expr shared;
@@ -85,12 +96,16 @@ void ConvolutionImage::define_columns() {
     turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
     image(l, px, z, yb, g, b) = undef<BFloat>();
     const int first_missing = static_cast<int>(shape_.first_shared_column());
-    const Expr own = select(from[0] < first_missing, from[0], from[0] + 1 + max(from[0] - first_missing, 0) / std::max(1, stride - 1));
+    const Expr own =
+        select(from[0] < first_missing, from[0], from[0] + 1 + max(from[0] - first_missing, 0) / std::max(1, stride - 1));
     const Expr place = from[3] * lanes + from[1], column = place + padding_x_ - own;
     if (stride > 1) from.where(column % stride == 0);
-    image(l, line_lead() + from[2] * columns_ + column / stride, from[0], yb, g, b) = turned_place(l, place, from[2], from[4], yb, g, b);
+    image(l, line_lead() + from[2] * columns_ + column / stride, from[0], yb, g, b) =
+        turned_place(l, place, from[2], from[4], yb, g, b);
     for (int tile = 0; tile < tap_tiles_; tile++) {
-        const int at = static_cast<int>(shape_.tile_column(tile)), left = std::clamp(ceil_div(padding_x_ - at, stride), 0, columns_), right = std::clamp(ceil_div(width_ + padding_x_ - at, stride), 0, columns_);
+        const int at = static_cast<int>(shape_.tile_column(tile)),
+                  left = std::clamp(ceil_div(padding_x_ - at, stride), 0, columns_),
+                  right = std::clamp(ceil_div(width_ + padding_x_ - at, stride), 0, columns_);
         if (left > 0) zeros_.push_back(RDom(0, left, 0, image_rows(), tile, 1, "left"));
         if (right < columns_) zeros_.push_back(RDom(right, columns_ - right, 0, image_rows(), tile, 1, "right"));
     }
@@ -110,9 +125,12 @@ void ConvolutionImage::define_columns() {
     edges.weights(k, w, y, yb, g, b) = select(w >= rows && row < rows, of(raw, 0, row, 0), bf16(0.0f));
     edges.part(l, i, y, yb, g, b) = 0.0f;
     edges.part(l, i, y, yb, g, b) += f32(identity(q, i)) * f32(edges.weights(q, l, y, yb, g, b));
-    const auto one_of = [&](const std::vector<Expr> &values) { return values.size() == 1 ? values[0] : mux(Expr(edge_.x), values); };
+    const auto one_of = [&](const std::vector<Expr> &values) {
+        return values.size() == 1 ? values[0] : mux(Expr(edge_.x), values);
+    };
     edge_place(l, i, y, yb, g, b) = bf16(edges.part(l, i, y, yb, g, b));
-    image(l, line_lead() + edge_.y * columns_ + one_of(places), one_of(tiles), yb, g, b) = edge_place(l, one_of(columns), edge_.y, yb, g, b);
+    image(l, line_lead() + edge_.y * columns_ + one_of(places), one_of(tiles), yb, g, b) =
+        edge_place(l, one_of(columns), edge_.y, yb, g, b);
 }
 
 void ConvolutionImage::define_shifted() {
@@ -120,11 +138,13 @@ void ConvolutionImage::define_shifted() {
     const Expr row = yb * (plan_.block_step * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y;
     for (int c = 0; c < static_cast<int>(shape_.shared_classes()); c++) {
         Func func("shifted" + std::to_string(c));
-        const int first = static_cast<int>(shape_.first_shared_channel(c)), last = static_cast<int>(shape_.last_shared_channel(c));
+        const int first = static_cast<int>(shape_.first_shared_channel(c)),
+                  last = static_cast<int>(shape_.last_shared_channel(c));
         const Expr at = xb * lanes + k + static_cast<int>(shape_.shared_distance(c));
         const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
         func(here) = bf16(0.0f);
-        func(here) = select(at < width_ && row >= 0 && row < height && l <= last - first, element(min(at, width_ - 1), clamp(row, 0, height - 1), min(l + first, last)), undef<BFloat>());
+        func(here) = select(at < width_ && row >= 0 && row < height && l <= last - first,
+                            element(min(at, width_ - 1), clamp(row, 0, height - 1), min(l + first, last)), undef<BFloat>());
         shifted_.push_back(func);
         shifted_channels_.push_back(last - first + 1);
     }
@@ -134,15 +154,26 @@ void ConvolutionImage::schedule_columns(Func out) {
     std::vector<Func> all = shifted_;
     all.push_back(raw);
     for (size_t f = 0; f < all.size(); f++) {
-        if (image_at_once_) all[f].compute_at(out, g);
-        else all[f].compute_at(out, yb);
-        all[f].vectorize(k, lanes).bound_extent(l, f < shifted_.size() ? shifted_channels_[f] : in_).bound_extent(y, rows_brought()).bound_extent(xb, tiles_of(width_));
+        if (image_at_once_)
+            all[f].compute_at(out, g);
+        else
+            all[f].compute_at(out, yb);
+        all[f]
+            .vectorize(k, lanes)
+            .bound_extent(l, f < shifted_.size() ? shifted_channels_[f] : in_)
+            .bound_extent(y, rows_brought())
+            .bound_extent(xb, tiles_of(width_));
         if (!image_by_channel()) all[f].align_storage(l, static_cast<int>(machine_.pad.count));
         in_pads({all[f]});
     }
-    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes).align_storage(px, static_cast<int>(machine_.pad.count));
+    image.compute_at(out, yb).vectorize(l, lanes).bound_extent(l, lanes).align_storage(px,
+                                                                                       static_cast<int>(machine_.pad.count));
     RVar outer("io"), unrolled("i_unroll");
-    image.update(0).unroll(from[0]).split(from[1], outer, unrolled, std::min(width_, lanes)).reorder(l, from[0], unrolled, outer, from[2], from[3], from[4]).vectorize(l, lanes);
+    image.update(0)
+        .unroll(from[0])
+        .split(from[1], outer, unrolled, std::min(width_, lanes))
+        .reorder(l, from[0], unrolled, outer, from[2], from[3], from[4])
+        .vectorize(l, lanes);
     schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));
     turned_place.compute_at(image, unrolled).vectorize(l, lanes);
     int update = 1;

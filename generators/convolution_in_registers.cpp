@@ -19,8 +19,16 @@ constexpr int64_t registers_in_flight = 60, registers_in_flight_per_column = 7;
 class RegisterConvolutionPipeline {
 public:
     RegisterConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : given_(shape), machine_(machine), plan_(shape, machine, point), s_(plan_.shape), columns_(static_cast<int>(s_.columns())), width_(static_cast<int>(s_.width)),
-          in_(static_cast<int>(s_.in)), out_(static_cast<int>(s_.out)), band_rows_(static_cast<int>(plan_.band.rows)), window_(static_cast<int>(plan_.band.window)),
+        : given_(shape),
+          machine_(machine),
+          plan_(shape, machine, point),
+          s_(plan_.shape),
+          columns_(static_cast<int>(s_.columns())),
+          width_(static_cast<int>(s_.width)),
+          in_(static_cast<int>(s_.in)),
+          out_(static_cast<int>(s_.out)),
+          band_rows_(static_cast<int>(plan_.band.rows)),
+          window_(static_cast<int>(plan_.band.window)),
           tile_channels_(static_cast<int>(plan_.band.channels)) {}
 
     KernelDefinition build() {
@@ -35,21 +43,28 @@ private:
     // Columns of the image, of which the first may be outside of it, that the places of a tile read.
     Expr first_column() const { return xt * (plan_.places * static_cast<int>(s_.stride_x)) - static_cast<int>(s_.padding_x); }
     // The column in lane 0 of a vector of them.
-    Expr lane_column(const Expr &vector) const { return width_ > lanes ? clamp(first_column() + vector * lanes, 0, width_ - lanes) : Expr(0); }
+    Expr lane_column(const Expr &vector) const {
+        return width_ > lanes ? clamp(first_column() + vector * lanes, 0, width_ - lanes) : Expr(0);
+    }
 
     // The image, lanes along its rows, and turned: lanes are the rows of a window of some channels.
     void define_image() {
         identity(k, i) = select(k == i, bf16(1.0f), bf16(0.0f));
         const int height = static_cast<int>(s_.height);
-        const Expr row = yb * (band_rows_ * static_cast<int>(s_.stride_y)) - static_cast<int>(s_.padding_y) + y, column = lane_column(v) + k, channel = ct * tile_channels_ + c;
+        const Expr row = yb * (band_rows_ * static_cast<int>(s_.stride_y)) - static_cast<int>(s_.padding_y) + y,
+                   column = lane_column(v) + k, channel = ct * tile_channels_ + c;
         Expr inside = row >= 0 && row < height;
         if (width_ < lanes) inside = inside && column < width_;
         if (in_ % tile_channels_ != 0) inside = inside && channel < in_;
         raw(k, y, c, v, ct, xt, yb, g, b) = bf16(0.0f);
-        raw(k, y, c, v, ct, xt, yb, g, b) = select(inside, x(min(column, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)), undef<BFloat>());
+        raw(k, y, c, v, ct, xt, yb, g, b) = select(
+            inside, x(min(column, width_ - 1), clamp(row, 0, height - 1), (b * groups() + g) * in_ + min(channel, in_ - 1)),
+            undef<BFloat>());
         turned_weights(k, w, v, ct, xt, yb, g, b) = undef<BFloat>();
-        const Expr lane = min(of_window, plan_.band.lanes() - 1), value = raw(k, lane % window_, lane / window_, v, ct, xt, yb, g, b);
-        turned_weights(k, of_window, v, ct, xt, yb, g, b) = plan_.band.lanes() < lanes ? select(of_window < plan_.band.lanes(), value, bf16(0.0f)) : value;
+        const Expr lane = min(of_window, plan_.band.lanes() - 1),
+                   value = raw(k, lane % window_, lane / window_, v, ct, xt, yb, g, b);
+        turned_weights(k, of_window, v, ct, xt, yb, g, b) =
+            plan_.band.lanes() < lanes ? select(of_window < plan_.band.lanes(), value, bf16(0.0f)) : value;
         turned(l, i, v, ct, xt, yb, g, b) = 0.0f;
         turned(l, i, v, ct, xt, yb, g, b) += f32(identity(q, i)) * f32(turned_weights(q, l, v, ct, xt, yb, g, b));
 
@@ -65,22 +80,28 @@ private:
         Expr inside = k < width;
         if (out_ % plan_.channels != 0) inside = inside && o < out_;
         filter(k, yl, o, kx, ct, g) = bf16(0.0f);
-        filter(k, yl, o, kx, ct, g) = select(inside, f(min(k, width - 1), yl, min(o, out_ - 1), kx, g * tiles() + ct), undef<BFloat>());
+        filter(k, yl, o, kx, ct, g) =
+            select(inside, f(min(k, width - 1), yl, min(o, out_ - 1), kx, g * tiles() + ct), undef<BFloat>());
     }
 
     void define_result() {
         product_weights(k, w, kx, ct, xt, yb, g, b) = undef<BFloat>();
-        product_weights(k, of_places, kx, ct, xt, yb, g, b) = image(k, min(of_places, plan_.places - 1) * static_cast<int>(s_.stride_x) + kx * static_cast<int>(s_.dilation_x), ct, xt, yb, g, b);
+        product_weights(k, of_places, kx, ct, xt, yb, g, b) =
+            image(k, min(of_places, plan_.places - 1) * static_cast<int>(s_.stride_x) + kx * static_cast<int>(s_.dilation_x),
+                  ct, xt, yb, g, b);
         product(p, yl, o, kx, ct, xt, yb, g, b) = 0.0f;
-        product(p, yl, o, kx, ct, xt, yb, g, b) += f32(filter(q, yl, o, kx, ct, g)) * f32(product_weights(q, p, kx, ct, xt, yb, g, b));
+        product(p, yl, o, kx, ct, xt, yb, g, b) +=
+            f32(filter(q, yl, o, kx, ct, g)) * f32(product_weights(q, p, kx, ct, xt, yb, g, b));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         sums(p, yl, o, xt, yb, g, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
-        sums(p, yl, o, xt, yb, g, b) = strict_float(sums(p, yl, o, xt, yb, g, b) + bf16(product(p, yl, o, r.x, r.y, xt, yb, g, b)));
+        sums(p, yl, o, xt, yb, g, b) =
+            strict_float(sums(p, yl, o, xt, yb, g, b) + bf16(product(p, yl, o, r.x, r.y, xt, yb, g, b)));
         Expr e = sums(p, yl, o, xt, yb, g, b);
         if (s_.bias) {
             const Expr channel = oo * plan_.channels + j * lanes + l, in_block = o % plan_.channels;
             biases(l, j, oo, g) = bf16(0.0f);
-            biases(l, j, oo, g) = select(j * lanes + l < plan_.channels && channel < out_, bias(g * out_ + min(channel, out_ - 1)), undef<BFloat>());
+            biases(l, j, oo, g) = select(j * lanes + l < plan_.channels && channel < out_,
+                                         bias(g * out_ + min(channel, out_ - 1)), undef<BFloat>());
             e = strict_float(e + biases(in_block % lanes, in_block / lanes, o / plan_.channels, g));
         }
         finished(p, yl, o, xt, yb, g, b) = s_.epilogue.apply(e);
@@ -90,10 +111,22 @@ private:
     int groups() const { return static_cast<int>(s_.groups); }
     int tiles() const { return static_cast<int>(plan_.band.tiles); }
 
-    void schedule_dot(Func weights, const RDom &filled, int count, Func part, Func consumer, RVar level, VarOrRVar row, Var lane) {
+    void schedule_dot(Func weights, const RDom &filled, int count, Func part, Func consumer, RVar level, VarOrRVar row,
+                      Var lane) {
         RVar outer("outer"), inner("w_unroll");
-        weights.compute_at(LoopLevel(consumer, level)).bound_extent(k, lanes).bound_extent(w, lanes).update().split(filled.x, outer, inner, count).vectorize(k, lanes);
-        part.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes).update().reorder(q, lane).atomic().vectorize(lane, lanes).vectorize(q);
+        weights.compute_at(LoopLevel(consumer, level))
+            .bound_extent(k, lanes)
+            .bound_extent(w, lanes)
+            .update()
+            .split(filled.x, outer, inner, count)
+            .vectorize(k, lanes);
+        part.compute_at(LoopLevel(consumer, row))
+            .vectorize(lane, lanes)
+            .update()
+            .reorder(q, lane)
+            .atomic()
+            .vectorize(lane, lanes)
+            .vectorize(q);
         in_registers({weights, part});
     }
 
@@ -104,26 +137,53 @@ private:
         fix_shape(out.output_buffer(), {columns_, s_.rows(), out_, s_.groups, s_.images});
         Var xi("xi"), yi("yi"), oi("oi"), op("op");
         out.split(x_, xt, xi, plan_.places, TailStrategy::GuardWithIf).split(y_, yb, yi, band_rows_, TailStrategy::GuardWithIf);
-        out.split(o, oo, oi, plan_.channels, TailStrategy::GuardWithIf).split(oi, op, oi, plan_.result_pass, TailStrategy::GuardWithIf);
+        out.split(o, oo, oi, plan_.channels, TailStrategy::GuardWithIf)
+            .split(oi, op, oi, plan_.result_pass, TailStrategy::GuardWithIf);
         out.reorder({xi, yi, oi, op, oo, xt, yb, g, b});
         whole_loops(out);
 
         identity.compute_root().bound(k, 0, lanes).bound(i, 0, std::min(lanes, width_)).vectorize(k, lanes);
-        raw.compute_at(image, from.y).vectorize(k, lanes).bound_extent(y, window_).bound_extent(c, tile_channels_).unroll(y).unroll(c);
+        raw.compute_at(image, from.y)
+            .vectorize(k, lanes)
+            .bound_extent(y, window_)
+            .bound_extent(c, tile_channels_)
+            .unroll(y)
+            .unroll(c);
         if (tile_channels_ > window_) raw.reorder_storage(k, c, y, v, ct, xt, yb, g, b);
-        image.compute_at(sums, r.y).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(j, plan_.span).update().reorder(l, from.x, from.y).vectorize(l, lanes);
+        image.compute_at(sums, r.y)
+            .vectorize(l, lanes)
+            .bound_extent(l, lanes)
+            .bound_extent(j, plan_.span)
+            .update()
+            .reorder(l, from.x, from.y)
+            .vectorize(l, lanes);
         schedule_dot(turned_weights, of_window, lanes, turned, image, from.y, from.x, l);
 
-        sums.compute_at(out, oo).bound_extent(p, lanes).bound_extent(yl, band_rows_).bound_extent(o, plan_.channels).vectorize(p, lanes);
+        sums.compute_at(out, oo)
+            .bound_extent(p, lanes)
+            .bound_extent(yl, band_rows_)
+            .bound_extent(o, plan_.channels)
+            .vectorize(p, lanes);
         Var pass("pass");
-        sums.update().split(o, pass, o, plan_.pass, TailStrategy::GuardWithIf).reorder(p, yl, o, pass, r.x, r.y).vectorize(p, lanes);
-        filter.compute_at(sums, pass).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(yl, band_rows_).bound_storage(o, plan_.pass);
+        sums.update()
+            .split(o, pass, o, plan_.pass, TailStrategy::GuardWithIf)
+            .reorder(p, yl, o, pass, r.x, r.y)
+            .vectorize(p, lanes);
+        filter.compute_at(sums, pass)
+            .vectorize(k, lanes)
+            .bound_extent(k, lanes)
+            .bound_extent(yl, band_rows_)
+            .bound_storage(o, plan_.pass);
         schedule_dot(product_weights, of_places, std::max(plan_.places, 2), product, sums, r.x, yl, p);
         if (s_.bias) {
             biases.compute_at(out, op).bound_extent(l, lanes).bound_extent(j, plan_.bias_rows()).vectorize(l, lanes);
             in_pads({biases});
         }
-        finished.compute_at(out, op).bound_extent(p, lanes).bound_extent(yl, band_rows_).bound_storage(o, plan_.result_pass).vectorize(p, lanes);
+        finished.compute_at(out, op)
+            .bound_extent(p, lanes)
+            .bound_extent(yl, band_rows_)
+            .bound_storage(o, plan_.result_pass)
+            .vectorize(p, lanes);
         in_registers({identity, image, sums});
         in_pads({raw, filter, finished});
     }
@@ -149,23 +209,32 @@ private:
     const ConvolutionShape &s_;
     const int columns_, width_, in_, out_, band_rows_, window_, tile_channels_;
 
-    ImageParam x = tensor("X", s_.x_extents()), f = tensor("F", {plan_.band.lanes(), band_rows_, out_, s_.kernel_x, tiles() * s_.groups}), bias = tensor("bias", s_.bias_extents());
-    Var k{"k"}, l{"l"}, i{"i"}, j{"j"}, w{"w"}, y{"y"}, c{"c"}, v{"v"}, ct{"ct"}, xt{columns_ > plan_.places ? "xt_unroll" : "xt"},
-        yb{window_ == 1 && s_.padding_y > 0 ? "yb_unroll" : "yb"},   // the only row of a window is there or not
-        g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, yl{"yl"}, kx{"kx"},
-        p{"p"}, x_{"x"}, y_{"y_out"};
-    Func raw{"raw"}, turned_weights{"turned_weights"}, turned{"turned"}, image{"image"}, identity{"identity"}, filter{"filter"}, product_weights{"product_weights"}, product{"product"},
-        sums{"sums"}, biases{"biases"}, finished{"finished"}, out{"Y_out"};
+    ImageParam x = tensor("X", s_.x_extents()),
+               f = tensor("F", {plan_.band.lanes(), band_rows_, out_, s_.kernel_x, tiles() * s_.groups}),
+               bias = tensor("bias", s_.bias_extents());
+    Var k{"k"}, l{"l"}, i{"i"}, j{"j"}, w{"w"}, y{"y"}, c{"c"}, v{"v"}, ct{"ct"},
+        xt{columns_ > plan_.places ? "xt_unroll" : "xt"},
+        yb{window_ == 1 && s_.padding_y > 0 ? "yb_unroll" : "yb"},  // the only row of a window is there or not
+        g{"g"}, b{"b"}, o{"o"}, oo{"oo"}, yl{"yl"}, kx{"kx"}, p{"p"}, x_{"x"}, y_{"y_out"};
+    Func raw{"raw"}, turned_weights{"turned_weights"}, turned{"turned"}, image{"image"}, identity{"identity"}, filter{"filter"},
+        product_weights{"product_weights"}, product{"product"}, sums{"sums"}, biases{"biases"}, finished{"finished"},
+        out{"Y_out"};
     RDom q{0, lanes, "q"}, of_window{0, lanes, "of_window"}, of_places{0, std::max(plan_.places, 2), "of_places"};
-    RDom from{0, plan_.windows > 1 ? lanes : plan_.span, 0, plan_.windows, "from"}, r{0, static_cast<int>(s_.kernel_x), 0, tiles(), "r"};
+    RDom from{0, plan_.windows > 1 ? lanes : plan_.span, 0, plan_.windows, "from"},
+        r{0, static_cast<int>(s_.kernel_x), 0, tiles(), "r"};
 };
 
 }  // namespace
 
 RegisterConvolutionPlan::RegisterConvolutionPlan(const ConvolutionShape &given, const Machine &machine, const Point &point)
-    : shape(given.in_one_line()), band(given.band()), places(static_cast<int>(point["places"])), channels(static_cast<int>(point["channels"])), rows(channels * static_cast<int>(band.rows)),
+    : shape(given.in_one_line()),
+      band(given.band()),
+      places(static_cast<int>(point["places"])),
+      channels(static_cast<int>(point["channels"])),
+      rows(channels * static_cast<int>(band.rows)),
       pass(std::min(static_cast<int>(point["pass"]), channels)),
-      span(static_cast<int>(shape.columns_read(places))), windows(shape.width > lanes ? ceil_div(span, lanes) : 1) {
+      span(static_cast<int>(shape.columns_read(places))),
+      windows(shape.width > lanes ? ceil_div(span, lanes) : 1) {
     const int pad = static_cast<int>(std::min<int64_t>(machine.pad_rows(), lanes)), band_rows = static_cast<int>(band.rows);
     result_pass = std::min(channels, (std::max(pad - band.lanes(), pad - pass * band_rows) - bias_rows()) / band_rows);
 }
@@ -193,17 +262,20 @@ Space register_convolution_space(const ConvolutionShape &shape, const Machine &m
     space.parameter("places", "columns of the result that are weights at once", places)
         .parameter("channels", "output channels whose sums stay in registers", channels)
         .parameter("pass", "output channels whose weights pass through the pads at once", passes);
-    space.constraint("registers", {"places", "channels"}, "The part of the image that a tile reads, its sums and the rows of the identity fit the register file.",
-                     [=, limit = machine.regs.vector - 1 - registers_in_flight - registers_in_flight_per_column * shape.kernel_x](const Point &point) {
+    space.constraint("registers", {"places", "channels"},
+                     "The part of the image that a tile reads, its sums and the rows of the identity fit the register file.",
+                     [=, limit = machine.regs.vector - 1 - registers_in_flight -
+                                 registers_in_flight_per_column * shape.kernel_x](const Point &point) {
                          Point whole = point;
                          if (!whole.contains("pass")) whole.set("pass", 1);
                          return RegisterConvolutionPlan(shape, machine, whole).registers() <= limit;
                      });
-    space.constraint("pads", {"places", "channels", "pass"}, "The window of a k tile, and the rows that pass, fit the pads.", [=](const Point &point) {
-        if (band.window == 0) return false;
-        const RegisterConvolutionPlan plan(shape, machine, point);
-        return plan.pass * band.rows + plan.bias_rows() <= machine.pad_rows() && plan.result_pass > 0;
-    });
+    space.constraint("pads", {"places", "channels", "pass"}, "The window of a k tile, and the rows that pass, fit the pads.",
+                     [=](const Point &point) {
+                         if (band.window == 0) return false;
+                         const RegisterConvolutionPlan plan(shape, machine, point);
+                         return plan.pass * band.rows + plan.bias_rows() <= machine.pad_rows() && plan.result_pass > 0;
+                     });
     return space;
 }
 
@@ -217,12 +289,16 @@ double register_convolution_draft(const ConvolutionShape &shape, const Machine &
     const ConvolutionShape &s = plan.shape;
     const auto ceil_of = [](int64_t a, int64_t b) { return static_cast<double>(ceil_div(a, b)); };
     const double turn = static_cast<double>(plan.windows * plan.band.lanes() + std::min<int64_t>(plan.span, s.width));
-    const double transfers = ceil_of(plan.channels, plan.pass) * 6, product = static_cast<double>(s.kernel_x) * (plan.places + plan.rows + transfers);
+    const double transfers = ceil_of(plan.channels, plan.pass) * 6,
+                 product = static_cast<double>(s.kernel_x) * (plan.places + plan.rows + transfers);
     const double result = plan.rows + ceil_of(plan.channels, std::max(1, plan.result_pass)) * 8;
-    const double tiles = static_cast<double>(s.images * s.groups) * ceil_of(s.rows(), plan.band.rows) * ceil_of(s.columns(), plan.places) * ceil_of(s.out, plan.channels);
+    const double tiles = static_cast<double>(s.images * s.groups) * ceil_of(s.rows(), plan.band.rows) *
+                         ceil_of(s.columns(), plan.places) * ceil_of(s.out, plan.channels);
     return 100 + tiles * (static_cast<double>(plan.band.tiles) * (turn + product + 20) + result);
 }
 
-KernelDefinition convolution_in_registers(const ConvolutionShape &shape, const Machine &machine, const Point &point) { return RegisterConvolutionPipeline(shape, machine, point).build(); }
+KernelDefinition convolution_in_registers(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    return RegisterConvolutionPipeline(shape, machine, point).build();
+}
 
 }  // namespace atalla

@@ -9,14 +9,14 @@ namespace atalla {
 // As a point cuts the result.
 struct RegisterConvolutionPlan {
     RegisterConvolutionPlan(const ConvolutionShape &shape, const Machine &machine, const Point &point);
-    ConvolutionShape shape;                     // of kernels with one element the planes are lines
-    ConvolutionBand band;                       // what the lanes of a k tile are
-    int places;                                 // columns of the result that are weights at once
-    int channels, rows;                         // output channels whose sums are kept, and their rows
-    int pass, result_pass;                      // output channels whose weights and whose results pass through the pads at once
-    int span, windows;                          // columns of the image that the places read, in how many vectors
-    int bias_rows() const;                      // rows of the pads for a block's bias
-    int registers() const;                      // vector registers that live as long as the sums
+    ConvolutionShape shape;  // of kernels with one element the planes are lines
+    ConvolutionBand band;    // what the lanes of a k tile are
+    int places;              // columns of the result that are weights at once
+    int channels, rows;      // output channels whose sums are kept, and their rows
+    int pass, result_pass;   // output channels whose weights and whose results pass through the pads at once
+    int span, windows;       // columns of the image that the places read, in how many vectors
+    int bias_rows() const;   // rows of the pads for a block's bias
+    int registers() const;   // vector registers that live as long as the sums
 };
 
 Space register_convolution_space(const ConvolutionShape &shape, const Machine &machine);

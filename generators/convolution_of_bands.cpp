@@ -15,7 +15,10 @@ namespace {
 class BandsPipeline : ConvolutionImage {
 public:
     BandsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : ConvolutionImage(shape, machine, point), channels_(static_cast<int>(point["channels"])), in_line_(shape.shared_columns() > 0), r(0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
+        : ConvolutionImage(shape, machine, point),
+          channels_(static_cast<int>(point["channels"])),
+          in_line_(shape.shared_columns() > 0),
+          r(0, static_cast<int>(shape.k_tiles()), point["first_apart"] != 0 ? "r" : "r_alike") {}
 
     KernelDefinition build() {
         define_image();
@@ -46,32 +49,41 @@ private:
         filter(k, t, yi, o, g) = select(k < depth_, f(t * depth_ + min(k, depth_ - 1), yi, g * out_ + o), undef<BFloat>());
     }
 
-    // A row for each output channel with its bias in all lanes: a column of a tile whose rows are alike. An infinity or NaN spreads over its 32 channels,
-    // the same ones whatever the schedule is.
+    // A row for each output channel with its bias in all lanes: a column of a tile whose rows are alike. An infinity or NaN
+    // spreads over its 32 channels, the same ones whatever the schedule is.
     void define_bias() {
         const Expr channel = jb * lanes + k;
         biases(k, jb, oc, g) = bf16(0.0f);
-        biases(k, jb, oc, g) = select(channel < spread_together_, bias(g * out_ + oc * spread_together_ + min(channel, spread_together_ - 1)), undef<BFloat>());
+        biases(k, jb, oc, g) =
+            select(channel < spread_together_, bias(g * out_ + oc * spread_together_ + min(channel, spread_together_ - 1)),
+                   undef<BFloat>());
         turn(spread, biases(k, jb, oc, g), l, jb, {oc, g});
         everywhere(l, i, oc, g) = bf16(spread.part(l, i, oc, g));
     }
 
-    Expr place(const Expr &at) { return in_line_ ? image(k, line_lead() + at, t, yb, g, b) : image(k, at, image_row(pt, t), yb, g, b); }
+    Expr place(const Expr &at) {
+        return in_line_ ? image(k, line_lead() + at, t, yb, g, b) : image(k, at, image_row(pt, t), yb, g, b);
+    }
 
     void define_result() {
         product.weights(k, w, xt, pt, t, yb, g, b) = undef<BFloat>();
         product.weights(k, of_places, xt, pt, t, yb, g, b) = place(xt * places_ + min(of_places, places_ - 1));
         product.part(l, yi, o, xt, pt, t, yb, g, b) = 0.0f;
-        product.part(l, yi, o, xt, pt, t, yb, g, b) += f32(filter(q, t, yi, o, g)) * f32(product.weights(q, l, xt, pt, t, yb, g, b));
+        product.part(l, yi, o, xt, pt, t, yb, g, b) +=
+            f32(filter(q, t, yi, o, g)) * f32(product.weights(q, l, xt, pt, t, yb, g, b));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        sums(l, yi, o, xt, pt, yb, g, b) = shape_.bias ? Expr(everywhere(l, o % spread_together_, o / spread_together_, g)) : bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
-        sums(l, yi, o, xt, pt, yb, g, b) = strict_float(sums(l, yi, o, xt, pt, yb, g, b) + bf16(product.part(l, yi, o, xt, pt, r, yb, g, b)));
+        sums(l, yi, o, xt, pt, yb, g, b) = shape_.bias ? Expr(everywhere(l, o % spread_together_, o / spread_together_, g))
+                                                       : bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        sums(l, yi, o, xt, pt, yb, g, b) =
+            strict_float(sums(l, yi, o, xt, pt, yb, g, b) + bf16(product.part(l, yi, o, xt, pt, r, yb, g, b)));
         finished(l, o, yi, xt, pt, yb, g, b) = shape_.epilogue.apply(sums(l, yi, o, xt, pt, yb, g, b));
         out(p, yi, pt, yb, o, g, b) = finished(p % places_, o, yi, p / places_, pt, yb, g, b);
     }
 
     void schedule() {
-        const int extents[] = {in_line_ ? plan_.pixels : columns_, band_, in_line_ ? 1 : plan_.rows / band_, plan_.blocks, out_, groups(), static_cast<int>(shape_.images)};
+        const int extents[] = {
+            in_line_ ? plan_.pixels : columns_, band_, in_line_ ? 1 : plan_.rows / band_, plan_.blocks, out_, groups(),
+            static_cast<int>(shape_.images)};
         Var vars[] = {p, yi, pt, yb, o, g, b};
         for (size_t d = 0; d < 7; d++) out.bound(vars[d], 0, extents[d]);
         fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
@@ -80,16 +92,27 @@ private:
         whole_loops(out);
 
         // Each slot begins in the first pad.
-        filter.compute_at(out, oc).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(o, channels_).bound_extent(yi, band_).bound_extent(t, tap_tiles_);
+        filter.compute_at(out, oc)
+            .vectorize(k, lanes)
+            .bound_extent(k, lanes)
+            .bound_extent(o, channels_)
+            .bound_extent(yi, band_)
+            .bound_extent(t, tap_tiles_);
         filter.align_storage(o, static_cast<int>(machine_.pad.count));
         const int64_t passes = out_ / channels_ * blocks();
         two_slots(filter, passes);
-        finished.compute_at(out, xt).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(yi, band_).bound_extent(o, channels_);
+        finished.compute_at(out, xt).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(yi, band_).bound_extent(o,
+                                                                                                                     channels_);
         two_slots(finished, plan_.strips / band_ * passes);
         sums.compute_at(out, xt).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(yi, band_).bound_extent(o, channels_);
         sums.update().reorder(l, yi, o, r).vectorize(l, lanes);
         RVar outer("outer"), inner("w_unroll");
-        product.weights.compute_at(sums, r).bound_extent(k, lanes).bound_extent(w, lanes).update().split(of_places, outer, inner, std::max(places_, 2)).vectorize(k, lanes);
+        product.weights.compute_at(sums, r)
+            .bound_extent(k, lanes)
+            .bound_extent(w, lanes)
+            .update()
+            .split(of_places, outer, inner, std::max(places_, 2))
+            .vectorize(k, lanes);
         product.part.compute_at(sums, yi).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q);
         in_registers({sums, product.weights, product.part});
         in_pads({filter, finished});
@@ -105,21 +128,25 @@ private:
     }
 
     const int channels_, places_ = plan_.strip_columns;
-    const bool in_line_;   // places follow each other whatever row they are of
-    const int spread_together_ = channels_ % lanes == 0 ? channels_ : out_;   // channels whose biases are turned at a time: blocks of 32 of all
-    const int depth_ = shape_.packs_lanes() ? lanes : in_ * lane_rows_;   // lanes of a k tile
+    const bool in_line_;  // places follow each other whatever row they are of
+    const int spread_together_ =
+        channels_ % lanes == 0 ? channels_ : out_;  // channels whose biases are turned at a time: blocks of 32 of all
+    const int depth_ = shape_.packs_lanes() ? lanes : in_ * lane_rows_;  // lanes of a k tile
 
-    ImageParam f = tensor("F", {int64_t{depth_} * tap_tiles_, band_, shape_.out * shape_.groups}), bias = tensor("bias", shape_.bias_extents());
+    ImageParam f = tensor("F", {int64_t{depth_} * tap_tiles_, band_, shape_.out *shape_.groups}),
+               bias = tensor("bias", shape_.bias_extents());
     Var o{"o"}, oc{"oc"}, jb{"jb"}, t{"t"}, p{"p"}, pt{"pt"}, xt{"xt"}, yi{"yi"};
     Func filter{"filter"}, sums{"sums"}, biases{"biases"}, everywhere{"everywhere"}, finished{"finished"}, out{"Y_out"};
     Turn spread{"spread"};
     Dot product{"product"};
     RDom of_places{0, std::max(places_, 2), "of_places"};
-    RDom r;   // columns of the kernel that have a k tile
+    RDom r;  // columns of the kernel that have a k tile
 };
 
 }  // namespace
 
-KernelDefinition convolution_of_bands(const ConvolutionShape &shape, const Machine &machine, const Point &point) { return BandsPipeline(shape, machine, point).build(); }
+KernelDefinition convolution_of_bands(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    return BandsPipeline(shape, machine, point).build();
+}
 
 }  // namespace atalla

@@ -11,42 +11,58 @@ namespace {
 
 constexpr int64_t most_strip_rows = 32;
 
-// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way; where the adder sums,
-// results wait for it.
+// Vector registers that a strip with its sums in registers leaves for weights, places and results on their way; where the adder
+// sums, results wait for it.
 int64_t registers_in_flight(const Machine &machine) { return machine.sa.psum_in ? 55 : 90; }
 int64_t most_sums(const Machine &machine) { return machine.regs.vector - 1 - registers_in_flight(machine); }
 
 // Rows of the padded image that a block of the result reads, those stored as places, and places in each.
 int64_t image_reach(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_read(plan.stored_rows); }
-int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) { return shape.rows_on_lanes() ? plan.stored_rows / shape.band_rows() : image_reach(shape, plan); }
-// Of so many places of a row of the image that are stored for each column of the kernel: where the result's columns need them, or more.
-int64_t image_columns(const ConvolutionShape &shape, int64_t places) {
-    const int64_t before = ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
-    return std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together), shape.columns() + before);
+int64_t image_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan) {
+    return shape.rows_on_lanes() ? plan.stored_rows / shape.band_rows() : image_reach(shape, plan);
 }
-int64_t image_columns(const ConvolutionShape &shape) { return image_columns(shape, shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes); }
+// Of so many places of a row of the image that are stored for each column of the kernel: where the result's columns need them,
+// or more.
+int64_t image_columns(const ConvolutionShape &shape, int64_t places) {
+    const int64_t before =
+        ceil_div(std::max<int64_t>(0, shape.dilation_x * (shape.kernel_x - 1) - shape.padding_x), shape.stride_x);
+    return std::max(round_up((places - 1 + shape.padding_x) / shape.stride_x + 1 + before, ConvolutionShape::places_together),
+                    shape.columns() + before);
+}
+int64_t image_columns(const ConvolutionShape &shape) {
+    return image_columns(shape, shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes);
+}
 
-// Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the results, two slots of what follows itself.
+// Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the
+// results, two slots of what follows itself.
 int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     const ConvolutionPlan plan(shape, point);
-    const int64_t blocks = plan.blocks * shape.groups * shape.images, pixels = plan.stored_pixels(), filter = lanes * shape.k_tiles();
+    const int64_t blocks = plan.blocks * shape.groups * shape.images, pixels = plan.stored_pixels(),
+                  filter = lanes * shape.k_tiles();
     const auto slots = [&](int64_t count) { return count > 1 && machine.timed() ? 2 : 1; };
     const ImageFrame frame(shape, plan);
     const int64_t places = round_up(shape.width, shape.places_unrolled(machine.pad.count));
-    const int64_t image = frame.rows * image_columns(shape, places) * shape.kernel_x * shape.channel_tiles(), brought = slots(frame.elements / frame.together * blocks) * frame.together * round_up(places, machine.pad.count) * shape.channel_tiles();
+    const int64_t image = frame.rows * image_columns(shape, places) * shape.kernel_x * shape.channel_tiles(),
+                  brought = slots(frame.elements / frame.together * blocks) * frame.together *
+                            round_up(places, machine.pad.count) * shape.channel_tiles();
     const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
-    const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks), leave = point["strips_alike"] || plan.epilogue_apart(shape) ? outputs : 0;
+    const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks),
+                  leave = point["strips_alike"] || plan.epilogue_apart(shape) ? outputs : 0;
     const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : plan.epilogue_apart(shape) ? 1 : 0)) * pixels;
     // A loop over places with the sums in the pads does not know the pad of each: then one has them all.
-    return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought + (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
+    return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought +
+           (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished +
+           (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
 
 // Of parts: the image once with its padding, its weights and the results, two slots of each where several follow each other.
 int64_t pad_rows_of_parts(const ConvolutionShape &shape, const Point &point) {
     const ConvolutionPlan plan(shape, point);
-    const int64_t columns = round_up(shape.columns(), point["strip_columns"]), frame_columns = shape.columns_read(columns), frame_rows = shape.rows_read(plan.part_rows);
+    const int64_t columns = round_up(shape.columns(), point["strip_columns"]), frame_columns = shape.columns_read(columns),
+                  frame_rows = shape.rows_read(plan.part_rows);
     const int64_t slots = tiles_of(shape.out) * shape.groups * shape.images > 1 ? 2 : 1;
-    return plan.parts * frame_rows * frame_columns * shape.channel_tiles() + slots * (lanes * shape.k_tiles() + plan.parts * plan.part_rows * columns) + lanes;
+    return plan.parts * frame_rows * frame_columns * shape.channel_tiles() +
+           slots * (lanes * shape.k_tiles() + plan.parts * plan.part_rows * columns) + lanes;
 }
 
 // Rows that all buffers take.
@@ -54,30 +70,46 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     if (point["in_parts"]) return pad_rows_of_parts(shape, point);
     if (shape.channels_last) return pad_rows_of_places(shape, machine, point);
     const ConvolutionPlan plan(shape, point);
-    const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan), filter = lanes * shape.k_tiles();
-    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;   // first rows of the first block and the last
+    const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan),
+                  filter = lanes * shape.k_tiles();
+    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y
+                                                 : 0;  // first rows of the first block and the last
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
     if (shape.shared_columns() > 0) all = (rows * shape.columns() + 2 * lanes) * shape.k_tiles();
-    if (point["in_line"]) all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x * channel_tiles;
-    // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads, which are full first.
-    const int64_t planes_brought = round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
+    if (point["in_line"])
+        all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x *
+              channel_tiles;
+    // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads,
+    // which are full first.
+    const int64_t planes_brought =
+        round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
     // Blocks of channels come one by one, into two slots, where none of them is filled up.
-    const int64_t together = !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
-    if (point["in_line"]) all += 2 * shape.line_blocks() * lanes;
-    else all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? planes_brought : lanes * together);
-    if (shape.rest_rows() > 0) all += (plan.blocks > 1 ? 2 : 1) * shape.rest_rows() * plan.rows * round_up(shape.columns(), ConvolutionShape::places_together);
+    const int64_t together =
+        !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
+    if (point["in_line"])
+        all += 2 * shape.line_blocks() * lanes;
+    else
+        all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? planes_brought : lanes * together);
+    if (shape.rest_rows() > 0)
+        all += (plan.blocks > 1 ? 2 : 1) * shape.rest_rows() * plan.rows *
+               round_up(shape.columns(), ConvolutionShape::places_together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
-    if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0) return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
-    all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size()) : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
+    if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0)
+        return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) +
+               tiles_of(shape.out) + 3 * lanes;
+    all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size())
+                        : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
     const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
-    return all + finished + (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) + 2 * lanes + machine.pad.count;
+    return all + finished +
+           (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) +
+           2 * lanes + machine.pad.count;
 }
 
 int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machine) {
     int64_t unroll = machine.pad.count;
     while (unroll < lanes && unroll % (machine.pad.count * shape.stride_x) != 0) unroll *= 2;
-    return lanes % unroll == 0 ? unroll : lanes;   // pads that do not divide a tile
+    return lanes % unroll == 0 ? unroll : lanes;  // pads that do not divide a tile
 }
 // Do so many columns in straight-line code go round the pads, so that the pad of each is known?
 bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &machine) {
@@ -105,75 +137,135 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
     if (!kernels_stream) channels.push_back(0);
     // Of packed blocks of 32 channels whole ones.
     for (int64_t part = 1; part <= shape.out && kernels_stream; part++)
-        if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine)) && (!shape.packs_by_pads() || part % lanes == 0)) channels.push_back(part);
+        if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine)) &&
+            (!shape.packs_by_pads() || part % lanes == 0))
+            channels.push_back(part);
     if (shares) strip_columns = {shape.line_places()}, weight_unrolls = {lanes};
     // In line a strip is any number of places: the equal parts of all that fit the registers.
     const bool in_line = shape.places_in_line() && machine.sa.psum_in && machine.timed();
     if (in_line)
         for (int64_t count = 1, places = shape.rows() * columns; count <= places; count++)
-            if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together); part <= most_sums(machine) && part >= most_sums(machine) / 4)
-                if (std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end()) strip_columns.push_back(part);
-    // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder sets the pace, strips are short, and their
-    // loop over k tiles defers sums, which it cannot where it is in another one.
+            if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together);
+                part <= most_sums(machine) && part >= most_sums(machine) / 4)
+                if (std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end())
+                    strip_columns.push_back(part);
+    // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder
+    // sets the pace, strips are short, and their loop over k tiles defers sums, which it cannot where it is in another one.
     const bool in_parts = shape.in_parts() && machine.sa.psum_in && machine.timed();
     for (int64_t count = 1; count <= columns && in_parts; count++)
-        if (const int64_t part = ceil_div(columns, count); std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end()) strip_columns.push_back(part);
+        if (const int64_t part = ceil_div(columns, count);
+            std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end())
+            strip_columns.push_back(part);
     Space space;
     space.parameter("rows", "rows of the result for which the image is turned at once", rows)
-        .choice("image_at_once", "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of it, or channels", {0, 1})
+        .choice("image_at_once",
+                "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of "
+                "it, or channels",
+                {0, 1})
         .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
         .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
-        .choice("strips_alike", "1: all strips are alike, the last filled up with rows that are no results; 0: some are a row lower, with code of their own", {1, 0})
+        .choice("strips_alike",
+                "1: all strips are alike, the last filled up with rows that are no results; 0: some are a row lower, with code "
+                "of their own",
+                {1, 0})
         .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
-        .choice("first_apart", "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too", {1, 0})
-        .choice("back_at_end", "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
+        .choice("first_apart",
+                "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too",
+                {1, 0})
+        .choice("back_at_end",
+                "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
         .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
-        .parameter("channels", "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 elsewhere: places stream past 32 channels", channels)
+        .parameter("channels",
+                   "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 "
+                   "elsewhere: places stream past 32 channels",
+                   channels)
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-    space.choice("in_line", "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones", in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    space.choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one", shape.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
-    space.choice("in_parts", "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: pads have places in turns", in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    space.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"}, "Places of parts have their sums in registers, and weights in straight-line code.",
-                     [](const Point &point) { return !point["in_parts"] || (point["sums_in_registers"] && !point["back_at_end"] && point["weight_unroll"] == lanes); });
-    space.constraint("rows together", {"rows_together", "rows", "in_line"}, "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
-                     [all = shape.rows()](const Point &point) { return !point["rows_together"] || (point["rows"] == all && !point["in_line"]); });
-    space.constraint("in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"}, "Strips of places in line have their sums in registers, which are cleared, and one block.",
+    space.choice("in_line",
+                 "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones",
+                 in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one",
+                 shape.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
+    space.choice("in_parts",
+                 "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: "
+                 "pads have places in turns",
+                 in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"},
+                     "Places of parts have their sums in registers, and weights in straight-line code.",
                      [](const Point &point) {
-                         return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] && point["weight_unroll"] == lanes);
+                         return !point["in_parts"] ||
+                                (point["sums_in_registers"] && !point["back_at_end"] && point["weight_unroll"] == lanes);
                      });
-    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"}, "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the rows of a block that those of one size do not divide.",
+    space.constraint("rows together", {"rows_together", "rows", "in_line"},
+                     "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
+                     [all = shape.rows()](const Point &point) {
+                         return !point["rows_together"] || (point["rows"] == all && !point["in_line"]);
+                     });
+    space.constraint(
+        "in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"},
+        "Strips of places in line have their sums in registers, which are cleared, and one block.", [](const Point &point) {
+            return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] &&
+                                         point["weight_unroll"] == lanes);
+        });
+    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"},
+                     "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the "
+                     "rows of a block that those of one size do not divide.",
                      [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
-    space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.", [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
+    space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.",
+                     [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
     space.constraint("strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
-                     "Strips of two sizes have packed weights, their sums in registers, the results of all channels together, and blocks that bring their own rows of the image: code of one image for all would grow with the blocks.",
+                     "Strips of two sizes have packed weights, their sums in registers, the results of all channels together, "
+                     "and blocks that bring their own rows of the image: code of one image for all would grow with the blocks.",
                      [fits = shape.packed && band == 1](const Point &point) {
-                         return point["strips_alike"] || (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
+                         return point["strips_alike"] ||
+                                (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
                      });
-    space.constraint("registers", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "in_parts"}, "The sums of a strip and the vectors on their way fit the register file.",
+    space.constraint("registers", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "in_parts"},
+                     "The sums of a strip and the vectors on their way fit the register file.",
                      [limit = most_sums(machine)](const Point &point) {
-                         const int64_t rows = point["in_parts"] ? std::min(point["rows"], ConvolutionPlan::parts * point["strip_rows"]) : point["strip_rows"];
+                         const int64_t rows = point["in_parts"]
+                                                  ? std::min(point["rows"], ConvolutionPlan::parts * point["strip_rows"])
+                                                  : point["strip_rows"];
                          return point["sums_in_registers"] == 0 || rows * point["strip_columns"] <= limit;
                      });
     space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
-                     "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.", [](const Point &point) {
-                         return point["sums_in_registers"] ? point["row_unroll"] == 1 : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
+                     "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.",
+                     [](const Point &point) {
+                         return point["sums_in_registers"]
+                                    ? point["row_unroll"] == 1
+                                    : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
                      });
-    space.constraint("cleared sums", {"sums_in_registers", "first_apart"}, "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
-                     [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) { return point["first_apart"] || (point["sums_in_registers"] && forms_sums); });
+    space.constraint("cleared sums", {"sums_in_registers", "first_apart"},
+                     "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
+                     [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) {
+                         return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
+                     });
     if (shape.channels_last)
-        space.constraint("places", {"image_at_once", "strips_alike", "back_at_end"}, "With channels innermost nothing is turned: each block brings its rows, and results leave 32 channels at a time, those of strips of two sizes together.",
-                         [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] != point["back_at_end"]; });
+        space.constraint(
+            "places", {"image_at_once", "strips_alike", "back_at_end"},
+            "With channels innermost nothing is turned: each block brings its rows, and results leave 32 channels at a time, "
+            "those of strips of two sizes together.",
+            [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] != point["back_at_end"]; });
     if (kernels_stream)
         space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
-                         "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, and results need not be turned.", [band](const Point &point) {
-                             return point["rows"] % band == 0 && point["strip_rows"] == 1 && point["strip_columns"] <= lanes && point["sums_in_registers"] && point["back_at_end"];
+                         "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, "
+                         "and results need not be turned.",
+                         [band](const Point &point) {
+                             return point["rows"] % band == 0 && point["strip_rows"] == 1 && point["strip_columns"] <= lanes &&
+                                    point["sums_in_registers"] && point["back_at_end"];
                          });
     space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    space.constraint("pads", {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers", "back_at_end", "channels", "in_line", "in_parts"}, "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+    space.constraint("pads",
+                     {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
+                      "back_at_end", "channels", "in_line", "in_parts"},
+                     "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
-                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() * (point["in_line"] ? 31 : shape.shared_columns() > 0 ? 30 : 28) / 32;
+                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() *
+                                                                       (point["in_line"]             ? 31
+                                                                        : shape.shared_columns() > 0 ? 30
+                                                                                                     : 28) /
+                                                                       32;
                      });
     return space;
 }
@@ -182,41 +274,92 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
     if (shape.shared_columns() > 0) {
         int64_t rows = 1;
         while (shape.rows() % rows != 0 || rows * shape.columns() % shape.line_places() != 0) rows++;
-        return {{"rows", rows}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.line_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", lanes}, {"channels", shape.packs_by_pads() ? lanes : 1}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
+        return {{"rows", rows},
+                {"image_at_once", 0},
+                {"strip_rows", 1},
+                {"strip_columns", shape.line_places()},
+                {"strips_alike", 1},
+                {"sums_in_registers", 1},
+                {"first_apart", 1},
+                {"back_at_end", 1},
+                {"row_unroll", 1},
+                {"weight_unroll", lanes},
+                {"channels", shape.packs_by_pads() ? lanes : 1},
+                {"in_line", 0},
+                {"rows_together", 0},
+                {"in_parts", 0}};
     }
     if (shape.band_rows() > 1)
-        return {{"rows", shape.band_rows()}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.band_places()}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 1}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
+        return {{"rows", shape.band_rows()},
+                {"image_at_once", 0},
+                {"strip_rows", 1},
+                {"strip_columns", shape.band_places()},
+                {"strips_alike", 1},
+                {"sums_in_registers", 1},
+                {"first_apart", 1},
+                {"back_at_end", 1},
+                {"row_unroll", 1},
+                {"weight_unroll", least_weight_unroll(shape, machine)},
+                {"channels", 1},
+                {"in_line", 0},
+                {"rows_together", 0},
+                {"in_parts", 0}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
-    return {{"rows", 1}, {"image_at_once", 0}, {"strip_rows", 1}, {"strip_columns", shape.columns()}, {"strips_alike", 1}, {"sums_in_registers", 0}, {"first_apart", 1}, {"back_at_end", 0}, {"row_unroll", unroll}, {"weight_unroll", least_weight_unroll(shape, machine)}, {"channels", 0}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
+    return {{"rows", 1},
+            {"image_at_once", 0},
+            {"strip_rows", 1},
+            {"strip_columns", shape.columns()},
+            {"strips_alike", 1},
+            {"sums_in_registers", 0},
+            {"first_apart", 1},
+            {"back_at_end", 0},
+            {"row_unroll", unroll},
+            {"weight_unroll", least_weight_unroll(shape, machine)},
+            {"channels", 0},
+            {"in_line", 0},
+            {"rows_together", 0},
+            {"in_parts", 0}};
 }
 
 // What a strip of so many places takes for 32 output channels, or for those that stream past its places.
 static double strip_cycles(const ConvolutionShape &shape, const Machine &machine, const Point &point, double places) {
-    // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and of
-    // its accesses is shared by the rows in straight-line code, and results are a loop of their own.
-    constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 96, unmerged_row = 3.38, unmerged_code = 2, miss = 8.75,
-                     strip_overhead = 250, pad_result = 40;
-    // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a result and of
-    // a result that is cleared; constants of the places' rows, which places in line share with the results.
-    constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, cleared_results = 0.79, row_constants = 45, clear = 1.8;
+    // A row of the product: with its sum in registers the adder or the array decides; in the pads, the latency of the array and
+    // of its accesses is shared by the rows in straight-line code, and results are a loop of their own.
+    constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 96,
+                     unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, strip_overhead = 250, pad_result = 40;
+    // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a
+    // result and of a result that is cleared; constants of the places' rows, which places in line share with the results.
+    constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, cleared_results = 0.79, row_constants = 45,
+                     clear = 1.8;
     // What streams past weights: the places, or channels past those.
-    const auto channels = static_cast<double>(point["channels"]), strip = channels > 0 ? channels * static_cast<double>(shape.band_rows()) : places;
+    const auto channels = static_cast<double>(point["channels"]),
+               strip = channels > 0 ? channels * static_cast<double>(shape.band_rows()) : places;
     const double load = weights_cycles(point);
     double visit;
-    if (!point["sums_in_registers"]) visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
-    else if (machine.sa.psum_in) visit = strip + psum_overhead + load - 40 - (channels > 0 ? lanes - places : 0);
+    if (!point["sums_in_registers"])
+        visit = strip * std::max(latency / static_cast<double>(point["row_unroll"]), pace) + switch_cost + load;
+    else if (machine.sa.psum_in)
+        visit = strip + psum_overhead + load - 40 - (channels > 0 ? lanes - places : 0);
     // The adder sets the pace of strips that are so short that their packets are merged.
-    else if (strip <= longest_merged) visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
-    else visit = strip * unmerged_row + load - 40;
+    else if (strip <= longest_merged)
+        visit = std::max(strip * static_cast<double>(machine.vec.ii) + adder_overhead, strip + switch_cost) + load - 40;
+    else
+        visit = strip * unmerged_row + load - 40;
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
     if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
-    // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out as much again.
+    // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out
+    // as much again.
     double strip_code = code + strip * 1.5 + switch_cost;
-    if (machine.sa.psum_in) strip_code = strip + psum_code + (point["first_apart"] ? strip + psum_first + strip * psum_results : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
-    const double strip_misses = machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
-    return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) + (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
+    if (machine.sa.psum_in)
+        strip_code = strip + psum_code +
+                     (point["first_apart"] ? strip + psum_first + strip * psum_results
+                                           : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
+    const double strip_misses =
+        machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
+    return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) +
+           (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
 }
 
 double convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
@@ -224,30 +367,50 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
     const ConvolutionPlan plan(shape, point);
     const auto channels = static_cast<double>(point["channels"]);
     double strips = 0;
-    for (const Strips &size : plan.sizes) strips += size.count * strip_cycles(shape, machine, point, static_cast<double>(size.rows * plan.strip_columns));
-    const auto out_tiles = static_cast<double>(tiles_of(shape.out)), problems = static_cast<double>(shape.images * shape.groups * plan.blocks);
+    for (const Strips &size : plan.sizes)
+        strips += size.count * strip_cycles(shape, machine, point, static_cast<double>(size.rows * plan.strip_columns));
+    const auto out_tiles = static_cast<double>(tiles_of(shape.out)),
+               problems = static_cast<double>(shape.images * shape.groups * plan.blocks);
     const double turn = lanes * turn_row + switch_cost + weights_cycles(point);
-    const double image = point["in_line"] ? static_cast<double>(shape.height * shape.width / shape.line_lanes() * shape.channel_tiles()) * turn :
-                         static_cast<double>((point["rows_together"] ? ceil_div(shape.height, shape.narrow_rows()) : image_rows(shape, plan)) * tiles_of(shape.width) * shape.channel_tiles()) * turn;
-    const double kernel = shape.packed ? 0 : lanes * static_cast<double>(shape.channel_tiles()) * (turn + static_cast<double>(shape.taps()) * turn_row);
+    const double image =
+        point["in_line"] ? static_cast<double>(shape.height * shape.width / shape.line_lanes() * shape.channel_tiles()) * turn
+                         : static_cast<double>((point["rows_together"] ? ceil_div(shape.height, shape.narrow_rows())
+                                                                       : image_rows(shape, plan)) *
+                                               tiles_of(shape.width) * shape.channel_tiles()) *
+                               turn;
+    const double kernel = shape.packed ? 0
+                                       : lanes * static_cast<double>(shape.channel_tiles()) *
+                                             (turn + static_cast<double>(shape.taps()) * turn_row);
     const double results = static_cast<double>(tiles_of(plan.pixels)) * turn, times = point["back_at_end"] ? 1 : out_tiles;
-    // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for once.
-    const auto beats = [&](int64_t elements) { return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat); };
-    const double waited = point["image_at_once"] ? beats(shape.in * shape.height * shape.width) / plan.blocks
-                                                 : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width + (plan.blocks > 1 ? shape.out * plan.pixels : 0));
+    // Blocks whose code differs wait for their rows of the image and their results; an image that comes at once is waited for
+    // once.
+    const auto beats = [&](int64_t elements) {
+        return static_cast<double>(elements * static_cast<int64_t>(sizeof(uint16_t))) / static_cast<double>(machine.sdma.beat);
+    };
+    const double waited = point["image_at_once"]
+                              ? beats(shape.in * shape.height * shape.width) / plan.blocks
+                              : beats(shape.in * std::min(image_reach(shape, plan), shape.height) * shape.width +
+                                      (plan.blocks > 1 ? shape.out * plan.pixels : 0));
     if (point["in_parts"]) {
         constexpr double start = 2500, beat_cycles = 1.2;
-        const double all = shape.images * shape.groups, strip = strip_cycles(shape, machine, point, static_cast<double>(plan.strip_height() * plan.strip_columns));
-        const double image = beat_cycles * beats(shape.in * shape.height * shape.width), weights = beats(shape.k_tiles() * lanes * lanes);
-        return start + weights + all * (image + out_tiles * std::max(plan.strips * strip, beat_cycles * (weights + beats(plan.pixels * lanes))));
+        const double all = shape.images * shape.groups,
+                     strip = strip_cycles(shape, machine, point, static_cast<double>(plan.strip_height() * plan.strip_columns));
+        const double image = beat_cycles * beats(shape.in * shape.height * shape.width),
+                     weights = beats(shape.k_tiles() * lanes * lanes);
+        return start + weights +
+               all * (image + out_tiles * std::max(plan.strips * strip, beat_cycles * (weights + beats(plan.pixels * lanes))));
     }
     if (shape.channels_last) {
         // The rows of a block come and are stored before its visits; the next weights and the results pass beside these.
         constexpr double start = 2500, beat_cycles = 1.4;
-        const double rows = beat_cycles * beats(shape.in * ImageFrame(shape, plan).elements * shape.width), weights = beats(shape.k_tiles() * lanes * lanes);
-        return start + weights + problems * (rows + out_tiles * std::max(strips, beat_cycles * (weights + beats(plan.pixels * lanes))));
+        const double rows = beat_cycles * beats(shape.in * ImageFrame(shape, plan).elements * shape.width),
+                     weights = beats(shape.k_tiles() * lanes * lanes);
+        return start + weights +
+               problems * (rows + out_tiles * std::max(strips, beat_cycles * (weights + beats(plan.pixels * lanes))));
     }
-    if (channels > 0) return 4000 + problems * (image + waited + strips / static_cast<double>(shape.band_rows()) * static_cast<double>(shape.out) / channels);
+    if (channels > 0)
+        return 4000 + problems * (image + waited +
+                                  strips / static_cast<double>(shape.band_rows()) * static_cast<double>(shape.out) / channels);
     return 4000 + problems * (image + waited + out_tiles * (kernel + strips + results) + times * cold_results);
 }
 

@@ -6,14 +6,20 @@ namespace atalla {
 const std::vector<OperatorDecision> &operator_decisions() {
     using enum Resolution::Place;
     static const std::string view = "the same elements in the same order under another shape";
-    static const std::string sizes = "a size, which is a number when a graph is compiled, or follows from sizes given at run time";
-    static const std::string index = "indices and masks are integers, of which the machine has no vectors; they depend on sizes and not on weights, "
-                                     "so they are computed once when the graph is compiled";
+    static const std::string sizes =
+        "a size, which is a number when a graph is compiled, or follows from sizes given at run time";
+    static const std::string index =
+        "indices and masks are integers, of which the machine has no vectors; they depend on sizes and not on weights, "
+        "so they are computed once when the graph is compiled";
     static const std::string made = "its result does not depend on inputs: a constant of the compiled graph";
-    static const std::string places = "by places that other tensors say, element by element: the machine's memory is read by rows";
-    static const std::string orders = "an order of elements is found by comparing each with many, and the places are integers, of which the machine has no vectors";
+    static const std::string places =
+        "by places that other tensors say, element by element: the machine's memory is read by rows";
+    static const std::string orders =
+        "an order of elements is found by comparing each with many, and the places are integers, of which the machine has no "
+        "vectors";
     static const std::string assertion = "checked when the graph is compiled; it has no result";
-    static const std::string integers = "on integers; the machine has no vectors of integers, and the tensors are as small as a batch of token ids";
+    static const std::string integers =
+        "on integers; the machine has no vectors of integers, and the tensors are as small as a batch of token ids";
     static const std::vector<OperatorDecision> decisions = {
         {"view", View, view},
         {"_unsafe_view", View, view},
@@ -59,13 +65,17 @@ const std::vector<OperatorDecision> &operator_decisions() {
         {"diff", Host, "position ids, " + integers},
         {"gather", Host, "token-type and position tables, " + integers},
         {"argmax", Host, "one index out of a row: a scan of the host over the logits costs less than a transfer of indices"},
-        {"embedding", Host, "rows of a table by token ids: the ids are integers, and a copy of whole rows on the host moves them once"},
+        {"embedding", Host,
+         "rows of a table by token ids: the ids are integers, and a copy of whole rows on the host moves them once"},
         {"index_select", Host, "as embedding"},
-        {"split.Tensor", Host, "each part is a slice of its own, which runs on the accelerator; the list itself is bookkeeping"},
+        {"split.Tensor", Host,
+         "each part is a slice of its own, which runs on the accelerator; the list itself is bookkeeping"},
         {"split_with_sizes", Host, "as split.Tensor"},
         {"fmod.Scalar", Host, integers},
-        {"cos", Host, "of the angles of rotary embeddings, which depend on positions alone and are as large as one head: a table of the host in float32, "
-                      "more exact than bf16 angles allow"},
+        {"cos", Host,
+         "of the angles of rotary embeddings, which depend on positions alone and are as large as one head: a table of the "
+         "host in float32, "
+         "more exact than bf16 angles allow"},
         {"sin", Host, "as cos"},
         {"grid_sampler", Host, places},
         {"grid_sampler_2d", Host, places},
@@ -85,7 +95,8 @@ const std::vector<OperatorDecision> &operator_decisions() {
         {"cummax", Host, orders},
         {"cummin", Host, orders},
         {"index_copy", Host, "one row of a cache at a position that is an integer, which the machine has no vectors of"},
-        {"where.Scalar", Host, "a boolean mask as numbers that are added to scores: masks are integers and as small as the scores of one head"},
+        {"where.Scalar", Host,
+         "a boolean mask as numbers that are added to scores: masks are integers and as small as the scores of one head"},
         {"_assert_tensor_metadata", Dropped, assertion},
         {"_assert_scalar", Dropped, assertion},
         {"_assert_async.msg", Dropped, assertion},

@@ -23,9 +23,12 @@ nlohmann::json attribute_value(const Attribute &attribute, const std::string &te
 }  // namespace
 
 Given given(const OperatorDeclaration &op, const ExpressionNode &call) {
-    const auto most = static_cast<size_t>(std::ranges::count(op.tensors, false, &DeclaredTensor::several)), least = static_cast<size_t>(std::ranges::count_if(op.tensors, &DeclaredTensor::required));
+    const auto most = static_cast<size_t>(std::ranges::count(op.tensors, false, &DeclaredTensor::several)),
+               least = static_cast<size_t>(std::ranges::count_if(op.tensors, &DeclaredTensor::required));
     if (call.arguments.size() < least || call.arguments.size() > most)
-        throw Error(fmt::format("{} takes {} tensors, not {}", call.name, least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most), call.arguments.size()));
+        throw Error(fmt::format("{} takes {} tensors, not {}", call.name,
+                                least == most ? fmt::format("{}", least) : fmt::format("{} to {}", least, most),
+                                call.arguments.size()));
     Given list;
     for (size_t i = 0; i < call.arguments.size(); i++) list.emplace_back(&op.tensors[i], &call.arguments[i]);
     return list;

@@ -9,7 +9,8 @@
 
 namespace atalla {
 
-// What a call of a declared operator is given for each of its tensors, in the declared order. Error if they are too few or too many.
+// What a call of a declared operator is given for each of its tensors, in the declared order. Error if they are too few or too
+// many.
 using Given = std::vector<std::pair<const DeclaredTensor *, const ExpressionNode *>>;
 Given given(const OperatorDeclaration &op, const ExpressionNode &call);
 

@@ -29,7 +29,8 @@ std::string suggestion(std::string_view word, const std::vector<std::string> &na
 // A word of a command line: true, a number, a list 1,2 or [1,2], otherwise itself.
 nlohmann::json value_of(const std::string &text) {
     nlohmann::json value = nlohmann::json::parse(text, nullptr, false);
-    if (value.is_discarded() && text.find(',') != std::string::npos) value = nlohmann::json::parse(fmt::format("[{}]", text), nullptr, false);
+    if (value.is_discarded() && text.find(',') != std::string::npos)
+        value = nlohmann::json::parse(fmt::format("[{}]", text), nullptr, false);
     return value.is_discarded() ? number_of_word(text) : value;
 }
 
@@ -42,7 +43,8 @@ const char *type_word(const nlohmann::json &value) {
 }
 
 bool is_integer_list(const nlohmann::json &value) {
-    return value.is_array() && std::all_of(value.begin(), value.end(), [](const nlohmann::json &one) { return one.is_number_integer(); });
+    return value.is_array() &&
+           std::all_of(value.begin(), value.end(), [](const nlohmann::json &one) { return one.is_number_integer(); });
 }
 
 }  // namespace
@@ -69,13 +71,18 @@ std::string shape_text(const Shape &shape) { return shape.empty() ? "scalar" : f
 std::vector<std::optional<Shape>> parse_shapes(std::string_view text) {
     std::vector<std::optional<Shape>> shapes;
     const auto wrong = [&](std::string_view part) {
-        return Error(fmt::format("'{}' is not a shape: sizes stand with x between them, tensors with commas, such as 128x64,64; 'scalar' has no dimensions", part));
+        return Error(
+            fmt::format("'{}' is not a shape: sizes stand with x between them, tensors with commas, such as 128x64,64; "
+                        "'scalar' has no dimensions",
+                        part));
     };
     for (;;) {
         const size_t comma = text.find(',');
         std::string_view part = text.substr(0, comma);
-        if (part == "-") shapes.push_back(std::nullopt);
-        else if (part == "scalar") shapes.push_back(Shape{});
+        if (part == "-")
+            shapes.push_back(std::nullopt);
+        else if (part == "scalar")
+            shapes.push_back(Shape{});
         else {
             Shape shape;
             for (std::string_view rest = part;;) {
@@ -104,7 +111,9 @@ int64_t element_count(const Shape &shape) {
 
 int64_t wrap_dim(const std::string &op, int64_t dim, int64_t rank) {
     const int64_t least = -std::max<int64_t>(rank, 1), most = std::max<int64_t>(rank, 1) - 1;
-    if (dim < least || dim > most) throw Error(fmt::format("{}: dimension out of range (expected to be in range of [{}, {}], but got {})", op, least, most, dim));
+    if (dim < least || dim > most)
+        throw Error(
+            fmt::format("{}: dimension out of range (expected to be in range of [{}, {}], but got {})", op, least, most, dim));
     return dim < 0 ? dim + std::max<int64_t>(rank, 1) : dim;
 }
 
@@ -119,8 +128,9 @@ Shape broadcast_shape(const std::string &op, const std::vector<Shape> &shapes) {
             if (size != 1) {
                 std::vector<std::string> texts;
                 for (const Shape &one : shapes) texts.push_back(shape_text(one));
-                throw Error(fmt::format("{}: shapes {} do not broadcast: the size {} must match the size {} at dimension {} from the end, or be 1", op,
-                                        fmt::join(texts, " and "), other, size, back));
+                throw Error(fmt::format(
+                    "{}: shapes {} do not broadcast: the size {} must match the size {} at dimension {} from the end, or be 1",
+                    op, fmt::join(texts, " and "), other, size, back));
             }
             size = other;
         }
@@ -140,7 +150,7 @@ nlohmann::json DeclaredOperator::checked(const Attribute &attribute, nlohmann::j
     const nlohmann::json &like = attribute.fallback;
     if (!like.is_string()) value = number_of_word(value);
     if (like.is_null()) return value;
-    if (value.is_null()) return like;   // None stands for what PyTorch takes then
+    if (value.is_null()) return like;  // None stands for what PyTorch takes then
     if (like.is_array() && value.is_number_integer()) value = nlohmann::json::array({value});
     if (like.is_string() && value.is_number()) value = value.dump();
     const bool fits = like.is_boolean()          ? value.is_boolean()
@@ -148,7 +158,9 @@ nlohmann::json DeclaredOperator::checked(const Attribute &attribute, nlohmann::j
                       : like.is_number()         ? value.is_number()
                       : like.is_array()          ? is_integer_list(value)
                                                  : value.is_string();
-    if (!fits) throw Error(fmt::format("{}: {} must be {}, not {}", row_.name, with_dashes(attribute.name), type_word(like), value.dump()));
+    if (!fits)
+        throw Error(
+            fmt::format("{}: {} must be {}, not {}", row_.name, with_dashes(attribute.name), type_word(like), value.dump()));
     if (like.is_number_float()) value = value.get<double>();
     return value;
 }
@@ -192,7 +204,8 @@ void DeclaredOperator::describe(WorkloadRequest &request) const {
         const nlohmann::json value = word_of_number(request.attributes.at(one.name));
         if (value == one.fallback) continue;
         attributes[one.name] = value;
-        request.title += fmt::format(", {} {}", with_dashes(one.name), value.is_string() ? value.get<std::string>() : value.dump());
+        request.title +=
+            fmt::format(", {} {}", with_dashes(one.name), value.is_string() ? value.get<std::string>() : value.dump());
     }
     request.text = nlohmann::json{{"tensors", tensors}, {"attributes", attributes}, {"type", "bf16"}}.dump();
 }
@@ -200,12 +213,15 @@ void DeclaredOperator::describe(WorkloadRequest &request) const {
 std::unique_ptr<Workload> DeclaredOperator::make(WorkloadRequest request) const {
     request.op = row_.name;
     for (const Attribute &one : row_.attributes)
-        if (one.required && request.attributes.at(one.name).is_null()) throw Error(fmt::format("{} needs {}: {}", row_.name, with_dashes(one.name), one.help));
+        if (one.required && request.attributes.at(one.name).is_null())
+            throw Error(fmt::format("{} needs {}: {}", row_.name, with_dashes(one.name), one.help));
     for (const DeclaredTensor &tensor : row_.tensors)
-        if (tensor.required && !request.has(tensor.name)) throw Error(fmt::format("{} needs the shape of {}: {}", row_.name, tensor.name, tensor.help));
+        if (tensor.required && !request.has(tensor.name))
+            throw Error(fmt::format("{} needs the shape of {}: {}", row_.name, tensor.name, tensor.help));
     for (const WorkloadRequest::Tensor &tensor : request.tensors)
         if (element_count(tensor.shape) > largest_tensor)
-            throw Error(fmt::format("{}: {} of {} has more than {} elements", row_.name, tensor.name, shape_text(tensor.shape), largest_tensor));
+            throw Error(fmt::format("{}: {} of {} has more than {} elements", row_.name, tensor.name, shape_text(tensor.shape),
+                                    largest_tensor));
     describe(request);
     return row_.make(request);
 }
@@ -222,12 +238,16 @@ std::unique_ptr<Workload> DeclaredOperator::workload(const WorkloadArguments &as
         for (; at < end; at++)
             if (shapes[at]) request.tensors.push_back({tensor.name, *shapes[at]});
     }
-    if (at < shapes.size()) throw Error(fmt::format("{} takes at most {} tensors, but --shape has {}", row_.name, row_.tensors.size(), shapes.size()));
+    if (at < shapes.size())
+        throw Error(
+            fmt::format("{} takes at most {} tensors, but --shape has {}", row_.name, row_.tensors.size(), shapes.size()));
     return make(std::move(request));
 }
 
 std::unique_ptr<Workload> DeclaredOperator::parse(std::string_view text) const {
-    const auto wrong = [&](const std::string &why) { return Error(fmt::format("'{}' is not the text of a workload of {}: {}", text, row_.name, why)); };
+    const auto wrong = [&](const std::string &why) {
+        return Error(fmt::format("'{}' is not the text of a workload of {}: {}", text, row_.name, why));
+    };
     std::unique_ptr<Workload> workload;
     try {
         const nlohmann::json json = nlohmann::json::parse(text);
@@ -238,7 +258,8 @@ std::unique_ptr<Workload> DeclaredOperator::parse(std::string_view text) const {
             if (attribute == nullptr) throw Error(fmt::format("there is no argument '{}'", name));
             request.attributes[attribute->name] = checked(*attribute, value);
         }
-        for (const nlohmann::json &tensor : json.at("tensors")) request.tensors.push_back({tensor.at(0), tensor.at(1).get<Shape>()});
+        for (const nlohmann::json &tensor : json.at("tensors"))
+            request.tensors.push_back({tensor.at(0), tensor.at(1).get<Shape>()});
         workload = make(std::move(request));
     } catch (const std::exception &error) {
         throw wrong(error.what());
@@ -275,16 +296,19 @@ Resolution DeclaredOperator::resolve(const AtenCall &call) const {
     try {
         WorkloadRequest request;
         request.attributes = attributes({});
-        std::vector<std::pair<size_t, size_t>> found;   // declared tensor, position in the call
+        std::vector<std::pair<size_t, size_t>> found;  // declared tensor, position in the call
         size_t position = 0;
         for (const AtenArgument &argument : call.arguments) {
             if (!argument.tensors.empty()) {
                 const auto declared = std::find_if(row_.tensors.begin(), row_.tensors.end(), [&](const DeclaredTensor &one) {
                     return std::find(one.aten.begin(), one.aten.end(), argument.name) != one.aten.end();
                 });
-                if (declared == row_.tensors.end()) throw Error(fmt::format("{}: a tensor for '{}' is not supported", row_.name, argument.name));
+                if (declared == row_.tensors.end())
+                    throw Error(fmt::format("{}: a tensor for '{}' is not supported", row_.name, argument.name));
                 for (const TensorMeta &tensor : argument.tensors) {
-                    if (!is_floating(tensor.type)) throw Error(fmt::format("{}: '{}' is {}, but the accelerator computes in bf16", row_.name, argument.name, element_type_name(tensor.type)));
+                    if (!is_floating(tensor.type))
+                        throw Error(fmt::format("{}: '{}' is {}, but the accelerator computes in bf16", row_.name,
+                                                argument.name, element_type_name(tensor.type)));
                     found.emplace_back(declared - row_.tensors.begin(), position++);
                     request.tensors.push_back({declared->name, tensor.shape});
                 }
@@ -294,9 +318,14 @@ Resolution DeclaredOperator::resolve(const AtenCall &call) const {
             const Attribute *attribute = find_attribute(argument.name);
             // A number may stand for a tensor.
             for (const DeclaredTensor &tensor : row_.tensors)
-                if (attribute == nullptr && std::find(tensor.aten.begin(), tensor.aten.end(), argument.name) != tensor.aten.end()) attribute = find_attribute(tensor.name);
-            if (attribute != nullptr) request.attributes[attribute->name] = checked(*attribute, argument.value);
-            else if (!argument.value.is_null()) throw Error(fmt::format("{}: the argument '{}' = {} is not supported", row_.name, argument.name, argument.value.dump()));
+                if (attribute == nullptr &&
+                    std::find(tensor.aten.begin(), tensor.aten.end(), argument.name) != tensor.aten.end())
+                    attribute = find_attribute(tensor.name);
+            if (attribute != nullptr)
+                request.attributes[attribute->name] = checked(*attribute, argument.value);
+            else if (!argument.value.is_null())
+                throw Error(fmt::format("{}: the argument '{}' = {} is not supported", row_.name, argument.name,
+                                        argument.value.dump()));
         }
         // The schema's order may differ from the kernel's.
         std::vector<size_t> order(found.size());

@@ -15,17 +15,17 @@ namespace atalla {
 
 // A tensor argument.
 struct DeclaredTensor {
-    std::string name;                 // on command lines: "x"
-    std::vector<std::string> aten;    // in schemas: "self", "input"
+    std::string name;               // on command lines: "x"
+    std::vector<std::string> aten;  // in schemas: "self", "input"
     std::string help;
     bool required = true;
-    bool several = false;             // a list, such as the tensors of cat; the last one declared
+    bool several = false;  // a list, such as the tensors of cat; the last one declared
 };
 
 // An argument that is no tensor. Its type is that of the fallback: true/false, a whole number, a number, a word or a list of
 // whole numbers. A fallback of null takes any of these, and null where nothing is given.
 struct Attribute {
-    std::string name;                 // as in the schema: "dim"; command lines write dashes: "keep-dim"
+    std::string name;  // as in the schema: "dim"; command lines write dashes: "keep-dim"
     std::string help;
     nlohmann::json fallback = nullptr;
     bool required = false;
@@ -38,10 +38,10 @@ struct WorkloadRequest {
         Shape shape;
     };
     std::string op;
-    std::vector<Tensor> tensors;      // in the declared order, those not given left out
-    nlohmann::json attributes;        // every declared attribute
-    std::string text;                 // canonical, the same for equal requests: the workload's text
-    std::string title;                // for people: the shapes, and attributes that are not as usual
+    std::vector<Tensor> tensors;  // in the declared order, those not given left out
+    nlohmann::json attributes;    // every declared attribute
+    std::string text;             // canonical, the same for equal requests: the workload's text
+    std::string title;            // for people: the shapes, and attributes that are not as usual
 
     bool has(std::string_view tensor) const;
     // The shape of a tensor that is there.
@@ -52,18 +52,20 @@ struct WorkloadRequest {
     int64_t integer(const std::string &attribute) const { return attributes.at(attribute).get<int64_t>(); }
     double number(const std::string &attribute) const { return attributes.at(attribute).get<double>(); }
     std::string word(const std::string &attribute) const { return attributes.at(attribute).get<std::string>(); }
-    std::vector<int64_t> integers(const std::string &attribute) const { return attributes.at(attribute).get<std::vector<int64_t>>(); }
+    std::vector<int64_t> integers(const std::string &attribute) const {
+        return attributes.at(attribute).get<std::vector<int64_t>>();
+    }
     bool given(const std::string &attribute) const { return !attributes.at(attribute).is_null(); }
 };
 
 struct OperatorDeclaration {
     std::string name;
-    std::vector<std::string> schemas;   // without "aten::" and ".default"
-    std::string help;                   // what it computes
+    std::vector<std::string> schemas;  // without "aten::" and ".default"
+    std::string help;                  // what it computes
     OperatorCard card;
     std::vector<DeclaredTensor> tensors;
     std::vector<Attribute> attributes;
-    WorkloadArguments example;          // what is taken if nothing is given, and its "shape" if only that is left out
+    WorkloadArguments example;  // what is taken if nothing is given, and its "shape" if only that is left out
     // Schema arguments that change nothing here, such as `dtype` where it is the tensor's own.
     std::vector<std::string> ignored;
     // Error with the reason if it cannot be. Messages begin with the operator's name.

@@ -35,16 +35,23 @@ public:
 
     double flops() const override { return otherwise_->flops(); }
     Bound bound(const Machine &machine) const override { return otherwise_->bound(machine); }
-    Space space(const Machine &machine) const override { return on_lanes(machine) ? plane_pool.space(windows_, machine) : otherwise_->space(machine); }
-    Point naive_point(const Machine &machine) const override { return on_lanes(machine) ? plane_pool.naive_point(windows_, machine) : otherwise_->naive_point(machine); }
+    Space space(const Machine &machine) const override {
+        return on_lanes(machine) ? plane_pool.space(windows_, machine) : otherwise_->space(machine);
+    }
+    Point naive_point(const Machine &machine) const override {
+        return on_lanes(machine) ? plane_pool.naive_point(windows_, machine) : otherwise_->naive_point(machine);
+    }
     std::string words(const Machine &machine, const Point &point) const override {
-        return on_lanes(machine) ? "lanes are planes; " + PipelineWorkload::words(machine, point) : otherwise_->words(machine, point);
+        return on_lanes(machine) ? "lanes are planes; " + PipelineWorkload::words(machine, point)
+                                 : otherwise_->words(machine, point);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         if (!on_lanes(machine)) return otherwise_->build(machine, point);
         return named(plane_pool.kernel(windows_, machine, point));
     }
-    double draft(const Machine &machine, const Point &point) const override { return on_lanes(machine) ? plane_pool.draft(windows_, machine, point) : otherwise_->draft(machine, point); }
+    double draft(const Machine &machine, const Point &point) const override {
+        return on_lanes(machine) ? plane_pool.draft(windows_, machine, point) : otherwise_->draft(machine, point);
+    }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
@@ -59,7 +66,7 @@ public:
     }
 
 protected:
-    KernelWork work(const Machine &) const override { return {}; }   // the bound is that of any convolution
+    KernelWork work(const Machine &) const override { return {}; }  // the bound is that of any convolution
 
 private:
     // Half a unit for each product and each sum.
@@ -69,7 +76,8 @@ private:
     void append_plane(const std::vector<TensorData> &inputs, int64_t plane, Reference &result) const {
         const ConvolutionShape &s = shape_;
         const int64_t channel = plane % s.groups;
-        const uint16_t *x = inputs[0].data() + plane * s.height * s.width, *f = inputs[1].data() + channel * s.kernel_y * s.kernel_x;
+        const uint16_t *x = inputs[0].data() + plane * s.height * s.width,
+                       *f = inputs[1].data() + channel * s.kernel_y * s.kernel_x;
         const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
         for (int64_t row = 0; row < s.rows(); row++)
             for (int64_t column = 0; column < s.columns(); column++) {
@@ -78,7 +86,8 @@ private:
                     for (int64_t u = 0; u < s.kernel_x; u++) {
                         const int64_t at_y = row * s.stride_y + v - s.padding_y, at_x = column * s.stride_x + u - s.padding_x;
                         if (at_y < 0 || at_y >= s.height || at_x < 0 || at_x >= s.width) continue;
-                        const double product = static_cast<double>(bf16_float(x[at_y * s.width + at_x])) * bf16_float(f[v * s.kernel_x + u]);
+                        const double product =
+                            static_cast<double>(bf16_float(x[at_y * s.width + at_x])) * bf16_float(f[v * s.kernel_x + u]);
                         sum += product;
                         peak = std::max({peak, std::abs(product), std::abs(sum)});
                     }
@@ -95,11 +104,13 @@ private:
 }  // namespace
 
 bool is_depthwise(const ConvolutionShape &shape) {
-    return shape.groups > 1 && shape.in == 1 && shape.out == 1 && !shape.packed && !shape.banded && shape.dilation_x == 1 && shape.dilation_y == 1 &&
-           shape.kernel_x * shape.kernel_y <= most_unrolled_taps && (shape.images == 1 || shape.groups % lanes == 0);
+    return shape.groups > 1 && shape.in == 1 && shape.out == 1 && !shape.packed && !shape.banded && shape.dilation_x == 1 &&
+           shape.dilation_y == 1 && shape.kernel_x * shape.kernel_y <= most_unrolled_taps &&
+           (shape.images == 1 || shape.groups % lanes == 0);
 }
 
-std::unique_ptr<Workload> depthwise_workload(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> otherwise) {
+std::unique_ptr<Workload> depthwise_workload(const WorkloadRequest &request, const ConvolutionShape &shape,
+                                             std::unique_ptr<Workload> otherwise) {
     return std::make_unique<Depthwise>(request, shape, std::move(otherwise));
 }
 

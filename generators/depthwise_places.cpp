@@ -16,21 +16,27 @@ namespace {
 
 class DepthwisePlaces : public PipelineWorkload {
 public:
-    DepthwisePlaces(const WorkloadRequest &request, const PoolShape &windows, const Shape &result) : PipelineWorkload(request), windows_(windows) {
+    DepthwisePlaces(const WorkloadRequest &request, const PoolShape &windows, const Shape &result)
+        : PipelineWorkload(request), windows_(windows) {
         for (const char *name : {"X", "F", "bias"})
-            if (inputs_.size() < request.tensors.size()) inputs_.push_back(tensor_spec(name, request.tensors[inputs_.size()].shape));
+            if (inputs_.size() < request.tensors.size())
+                inputs_.push_back(tensor_spec(name, request.tensors[inputs_.size()].shape));
         outputs_ = {tensor_spec("Y", result)};
     }
 
     double flops() const override { return 2 * static_cast<double>(outputs_[0].elements() * taps()); }
     Space space(const Machine &machine) const override { return channel_pool.space(windows_, machine); }
     Point naive_point(const Machine &machine) const override { return channel_pool.naive_point(windows_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(channel_pool.kernel(windows_, machine, point)); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return named(channel_pool.kernel(windows_, machine, point));
+    }
     double draft(const Machine &machine, const Point &point) const override {
         // The adder sets the pace, or the latency of a window where few run side by side.
         constexpr double start = 900, packets = 40, latency = 80, tile_cost = 300;
-        const double tiles = static_cast<double>(vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
-        const double each = static_cast<double>(machine.vec.ii * (taps() + windows_.bias)) + latency / static_cast<double>(point["unroll"]);
+        const double tiles =
+            static_cast<double>(vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+        const double each =
+            static_cast<double>(machine.vec.ii * (taps() + windows_.bias)) + latency / static_cast<double>(point["unroll"]);
         return (machine.timed() ? start : packets) + static_cast<double>(vectors()) * each + tiles * tile_cost;
     }
 
@@ -40,7 +46,8 @@ public:
         for (int64_t image = 0; image < windows_.images; image++)
             for (int64_t row = 0; row < ay.results; row++)
                 for (int64_t column = 0; column < ax.results; column++)
-                    for (int64_t channel = 0; channel < windows_.channels; channel++) append_sum(inputs, image, row, column, channel, result);
+                    for (int64_t channel = 0; channel < windows_.channels; channel++)
+                        append_sum(inputs, image, row, column, channel, result);
         return {windows_.epilogue.reference(std::move(result), sum_ulps())};
     }
     double tolerance_ulps() const override { return sum_ulps() + windows_.epilogue.tolerance_ulps(); }
@@ -61,14 +68,18 @@ private:
     int64_t taps() const { return windows_.x.kernel * windows_.y.kernel; }
     int64_t vectors() const { return windows_.images * windows_.x.results * windows_.y.results * windows_.vectors(); }
 
-    void append_sum(const std::vector<TensorData> &inputs, int64_t image, int64_t row, int64_t column, int64_t channel, Reference &result) const {
+    void append_sum(const std::vector<TensorData> &inputs, int64_t image, int64_t row, int64_t column, int64_t channel,
+                    Reference &result) const {
         const PoolAxis &ax = windows_.x, &ay = windows_.y;
-        const auto element = [&](size_t input, int64_t at) { return static_cast<double>(bf16_float(inputs[input][static_cast<size_t>(at * windows_.channels + channel)])); };
+        const auto element = [&](size_t input, int64_t at) {
+            return static_cast<double>(bf16_float(inputs[input][static_cast<size_t>(at * windows_.channels + channel)]));
+        };
         const double bias = windows_.bias ? element(2, 0) : 0;
         double sum = 0, peak = std::abs(bias);
         for (int64_t y = std::max<int64_t>(ay.first(row), 0); y < std::min(ay.end(row), ay.size); y++)
             for (int64_t x = std::max<int64_t>(ax.first(column), 0); x < std::min(ax.end(column), ax.size); x++) {
-                const double product = element(0, (image * ay.size + y) * ax.size + x) * element(1, (y - ay.first(row)) * ax.kernel + x - ax.first(column));
+                const double product = element(0, (image * ay.size + y) * ax.size + x) *
+                                       element(1, (y - ay.first(row)) * ax.kernel + x - ax.first(column));
                 sum += product;
                 peak = std::max({peak, std::abs(product), std::abs(sum)});
             }
@@ -89,21 +100,27 @@ std::vector<int64_t> numbers(const WorkloadRequest &request, const std::string &
     if (values.size() == 1) values.resize(count, values[0]);
     if (values.size() == 2 && count == 4) values = {values[0], values[1], values[0], values[1]};
     demand(values.size() == count, fmt::format("{} must have {} values or 1, not {}", name, count, values.size()));
-    for (const int64_t value : values) demand(value >= least, fmt::format("{} is {}, but must be at least {}", name, value, least));
+    for (const int64_t value : values)
+        demand(value >= least, fmt::format("{} is {}, but must be at least {}", name, value, least));
     return values;
 }
 
 PoolAxis axis_of(int64_t size, int64_t kernel, int64_t stride, int64_t before, int64_t behind) {
-    demand(before + size + behind >= kernel, fmt::format("a kernel of {} is larger than the padded image of {}", kernel, before + size + behind));
+    demand(before + size + behind >= kernel,
+           fmt::format("a kernel of {} is larger than the padded image of {}", kernel, before + size + behind));
     return {size, (before + size + behind - kernel) / stride + 1, kernel, stride, before};
 }
 
 std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilogue &epilogue) {
     const Shape &x = request.shape("input"), &f = request.shape("weight");
-    demand(x.size() == 4 && f.size() == 3, fmt::format("the input is images x height x width x channels and the weight height x width x channels, not {} and {}", shape_text(x), shape_text(f)));
+    demand(
+        x.size() == 4 && f.size() == 3,
+        fmt::format("the input is images x height x width x channels and the weight height x width x channels, not {} and {}",
+                    shape_text(x), shape_text(f)));
     demand(element_count(x) > 0 && element_count(f) > 0, "a tensor is empty, so there is nothing to compute");
     demand(x[3] == f[2], fmt::format("the image has {} channels and the weight {}", x[3], f[2]));
-    demand(f[0] * f[1] <= most_unrolled_taps, fmt::format("a kernel of {}x{} has more than {} elements", f[0], f[1], most_unrolled_taps));
+    demand(f[0] * f[1] <= most_unrolled_taps,
+           fmt::format("a kernel of {}x{} has more than {} elements", f[0], f[1], most_unrolled_taps));
     const std::vector<int64_t> stride = numbers(request, "stride", 2, 1), padding = numbers(request, "padding", 4, 0);
     PoolShape windows;
     windows.kind = Pooling::Weighted;
@@ -131,8 +148,11 @@ std::vector<OperatorDeclaration> depthwise_operators() {
     row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";
     row.card.refuses = "dilation; images whose rows do not fit the pads";
     row.card.fuses = "bias and pointwise operators behind it";
-    row.tensors = {{"input", {"input"}, "of images x height x width x channels"}, {"weight", {"weight"}, "of height x width x channels"}, {"bias", {"bias"}, "of channels", false}};
-    row.attributes = {{"stride", "steps of the kernel", std::vector<int64_t>{1}}, {"padding", "zeros on every side; four numbers: above, left, below, right", std::vector<int64_t>{0}}};
+    row.tensors = {{"input", {"input"}, "of images x height x width x channels"},
+                   {"weight", {"weight"}, "of height x width x channels"},
+                   {"bias", {"bias"}, "of channels", false}};
+    row.attributes = {{"stride", "steps of the kernel", std::vector<int64_t>{1}},
+                      {"padding", "zeros on every side; four numbers: above, left, below, right", std::vector<int64_t>{0}}};
     row.example = {{"shape", "1x14x14x96,3x3x96,96"}, {"padding", "1"}};
     row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
     row.make_with = make_with;

@@ -1,4 +1,5 @@
-// Depthwise convolutions of images with channels innermost: lanes are channels as they lie in memory, so that nothing is turned.
+// Depthwise convolutions of images with channels innermost: lanes are channels as they lie in memory, so that nothing is
+// turned.
 #pragma once
 
 #include <vector>
@@ -7,8 +8,8 @@
 
 namespace atalla {
 
-// conv_depthwise_nhwc: an image [images][y][x][channels], a weight [kernel y][kernel x][channels], a bias [channels]. Products and sums
-// are rounded to bf16, row by row of the kernel, the bias after that, as in depthwise.h.
+// conv_depthwise_nhwc: an image [images][y][x][channels], a weight [kernel y][kernel x][channels], a bias [channels]. Products
+// and sums are rounded to bf16, row by row of the kernel, the bias after that, as in depthwise.h.
 std::vector<OperatorDeclaration> depthwise_operators();
 
 }  // namespace atalla

@@ -20,7 +20,9 @@ namespace {
 int64_t rows_brought(const ConvolutionShape &shape) { return shape.rows_read(shape.rows()); }
 
 // Columns that a part reads: what its places' windows have of the image.
-int64_t first_read(const ConvolutionShape &shape, int64_t part) { return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x); }
+int64_t first_read(const ConvolutionShape &shape, int64_t part) {
+    return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x);
+}
 int64_t columns_read(const ConvolutionShape &shape, int64_t part) {
     const ConvolutionDiagonal d = shape.diagonal();
     const int64_t first = first_read(shape, part), window = d.kinds > 1 && part == 0 ? d.window - shape.padding_x : d.window;
@@ -35,9 +37,18 @@ bool parts_read_alike(const ConvolutionShape &shape) {
 class DepthwiseRowsPipeline {
 public:
     DepthwiseRowsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), diagonal_(shape.diagonal()), places_(static_cast<int>(diagonal_.places)), parts_(static_cast<int>(diagonal_.parts)),
-          strip_(static_cast<int>(point["strip_rows"])), rows_(static_cast<int>(shape.rows())), columns_(static_cast<int>(shape.columns())),
-          groups_(static_cast<int>(shape.groups)), taps_unrolled_(point["taps_unrolled"] != 0), parts_apart_(point["parts_apart"] != 0), channels_(static_cast<int>(point["channels"])) {}
+        : shape_(shape),
+          machine_(machine),
+          diagonal_(shape.diagonal()),
+          places_(static_cast<int>(diagonal_.places)),
+          parts_(static_cast<int>(diagonal_.parts)),
+          strip_(static_cast<int>(point["strip_rows"])),
+          rows_(static_cast<int>(shape.rows())),
+          columns_(static_cast<int>(shape.columns())),
+          groups_(static_cast<int>(shape.groups)),
+          taps_unrolled_(point["taps_unrolled"] != 0),
+          parts_apart_(point["parts_apart"] != 0),
+          channels_(static_cast<int>(point["channels"])) {}
 
     Pipeline build() {
         define_operands();
@@ -63,7 +74,8 @@ private:
     Expr kind_of(const Expr &part) const { return diagonal_.kinds == 1 ? Expr(0) : min(part, 1); }
 
     void define_operands() {
-        const int width = static_cast<int>(shape_.width), height = static_cast<int>(shape_.height), stored = static_cast<int>(diagonal_.stored);
+        const int width = static_cast<int>(shape_.width), height = static_cast<int>(shape_.height),
+                  stored = static_cast<int>(diagonal_.stored);
         const Expr column = first_column(e) + k, row = y - static_cast<int>(shape_.padding_y);
         rows_of(k, y, e, c, b) = bf16(0.0f);
         const int read = static_cast<int>(parts_read_alike(shape_) ? columns_read(shape_, 0) : diagonal_.window);
@@ -82,7 +94,9 @@ private:
         weights(k, w, v, e, c) = undef<BFloat>();
         weights(k, of_places, v, e, c) = matrices(k, min(of_places, places_ - 1), v, kind_of(e), c);
         part(j, y, v, e, c, b) = 0.0f;
-        part(j, y, v, e, c, b) += f32(rows_of(q, y * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y), e, c, b)) * f32(weights(q, j, v, e, c));
+        part(j, y, v, e, c, b) +=
+            f32(rows_of(q, y * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y), e, c, b)) *
+            f32(weights(q, j, v, e, c));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         sums(j, y, e, c, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
         sums(j, y, e, c, b) = strict_float(sums(j, y, e, c, b) + bf16(part(j, y, r, e, c, b)));
@@ -96,17 +110,32 @@ private:
         Var vars[] = {p, y, c, b};
         for (size_t d = 0; d < 4; d++) out.bound(vars[d], 0, extents[d]);
         fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
-        out.split(p, e, j, places_, TailStrategy::GuardWithIf).split(y, yo, y, strip_, TailStrategy::ShiftInwards).split(c, co, c, channels_);
-        if (parts_apart_) out.reorder({j, y, yo, c, co, e, b});
-        else out.reorder({j, y, yo, e, c, co, b});
+        out.split(p, e, j, places_, TailStrategy::GuardWithIf)
+            .split(y, yo, y, strip_, TailStrategy::ShiftInwards)
+            .split(c, co, c, channels_);
+        if (parts_apart_)
+            out.reorder({j, y, yo, c, co, e, b});
+        else
+            out.reorder({j, y, yo, e, c, co, b});
         whole_loops(out);
     }
 
     void schedule_operands() {
-        rows_of.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(y, static_cast<int>(rows_brought(shape_))).bound_extent(e, parts_apart_ ? 1 : parts_);
+        rows_of.compute_at(out, co)
+            .vectorize(k, lanes)
+            .bound_extent(k, lanes)
+            .bound_extent(c, channels_)
+            .bound_extent(y, static_cast<int>(rows_brought(shape_)))
+            .bound_extent(e, parts_apart_ ? 1 : parts_);
         // All parts begin in the first pad.
         if (parts_ > 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
-        matrices.compute_at(out, co).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(c, channels_).bound_extent(j, places_).bound_extent(v, static_cast<int>(shape_.kernel_y)).bound_extent(kind, parts_apart_ ? 1 : static_cast<int>(diagonal_.kinds));
+        matrices.compute_at(out, co)
+            .vectorize(k, lanes)
+            .bound_extent(k, lanes)
+            .bound_extent(c, channels_)
+            .bound_extent(j, places_)
+            .bound_extent(v, static_cast<int>(shape_.kernel_y))
+            .bound_extent(kind, parts_apart_ ? 1 : static_cast<int>(diagonal_.kinds));
         const int64_t blocks = groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1);
         two_slots(rows_of, blocks);
         two_slots(matrices, blocks);
@@ -124,7 +153,12 @@ private:
         sums.update().reorder(j, y, r).vectorize(j, lanes);
         if (taps_unrolled_) sums.update().unroll(r);
         RVar outer("outer"), inner("w_unroll");
-        weights.compute_at(sums, r).bound_extent(k, lanes).bound_extent(w, lanes).update().split(of_places, outer, inner, std::max(places_, 2)).vectorize(k, lanes);
+        weights.compute_at(sums, r)
+            .bound_extent(k, lanes)
+            .bound_extent(w, lanes)
+            .update()
+            .split(of_places, outer, inner, std::max(places_, 2))
+            .vectorize(k, lanes);
         part.compute_at(sums, y).vectorize(j, lanes).update().reorder(q, j).atomic().vectorize(j, lanes).vectorize(q);
         in_registers({sums, weights, part});
         in_pads({finished});
@@ -139,13 +173,15 @@ private:
     const ConvolutionDiagonal diagonal_;
     const int places_, parts_, strip_, rows_, columns_, groups_;
     const bool taps_unrolled_, parts_apart_;
-    const int channels_;   // whose operands come together
+    const int channels_;  // whose operands come together
 
-    ImageParam x = tensor("X", {shape_.width, shape_.height, shape_.groups * shape_.images}), f = tensor("F", shape_.f_extents()), bias = tensor("bias", shape_.bias_extents());
+    ImageParam x = tensor("X", {shape_.width, shape_.height, shape_.groups *shape_.images}),
+               f = tensor("F", shape_.f_extents()), bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"};
-    Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"}, finished{"finished"}, out{"Y_out"};
+    Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"},
+        finished{"finished"}, out{"Y_out"};
     RDom q{0, lanes, "q"}, of_places{0, std::max(places_, 2), "of_places"};
-    RDom r{0, static_cast<int>(shape_.kernel_y), "r"};   // rows of the kernel
+    RDom r{0, static_cast<int>(shape_.kernel_y), "r"};  // rows of the kernel
 };
 
 class DepthwiseRows : public PipelineWorkload {
@@ -160,7 +196,7 @@ public:
     Bound bound(const Machine &machine) const override { return general_->bound(machine); }
 
     Space space(const Machine &machine) const override {
-        constexpr int64_t in_flight = 90;   // vectors of weights, rows and results on their way
+        constexpr int64_t in_flight = 90;  // vectors of weights, rows and results on their way
         constexpr int64_t most_channels = 4;
         std::vector<int64_t> strips;
         const int64_t most = std::min(shape_.rows(), machine.regs.vector - 1 - in_flight);
@@ -170,17 +206,23 @@ public:
         for (int64_t part = 1; part <= std::min<int64_t>(shape_.groups, most_channels); part++)
             if (shape_.groups % part == 0) channels.push_back(part);
         // The transfers of all parts must be alike.
-        const std::vector<int64_t> parts_apart = shape_.diagonal().parts > 1 && parts_read_alike(shape_) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0};
+        const std::vector<int64_t> parts_apart =
+            shape_.diagonal().parts > 1 && parts_read_alike(shape_) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0};
         Space space;
         space.parameter("strip_rows", "rows of the result that one load of the matrices serves", strips)
             .choice("taps_unrolled", "1: the rows of the kernel are straight-line code; 0: a loop", {1, 0})
-            .choice("parts_apart", "1: the first parts of the rows of all planes, then the others; 0: all parts of a plane", parts_apart)
+            .choice("parts_apart", "1: the first parts of the rows of all planes, then the others; 0: all parts of a plane",
+                    parts_apart)
             .parameter("channels", "channels whose rows and matrices come together", channels);
-        space.constraint("pads", {"channels"}, "Two slots of the rows of the channels, their matrices and their results fit the pads.", [shape = shape_, machine](const Point &point) {
-            const ConvolutionDiagonal d = shape.diagonal();
-            const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
-            return 2 * point["channels"] * each + (shape.bias ? shape.groups : 0) <= machine.pad.count * machine.pad_rows() * 7 / 8;
-        });
+        space.constraint("pads", {"channels"},
+                         "Two slots of the rows of the channels, their matrices and their results fit the pads.",
+                         [shape = shape_, machine](const Point &point) {
+                             const ConvolutionDiagonal d = shape.diagonal();
+                             const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts +
+                                                  d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
+                             return 2 * point["channels"] * each + (shape.bias ? shape.groups : 0) <=
+                                    machine.pad.count * machine.pad_rows() * 7 / 8;
+                         });
         return space;
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -191,17 +233,21 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         // The adder's or the array's time for a strip, and what a switch of the matrices and a strip cost beside it.
         constexpr double start = 1500, array_row = 1.1, switch_cost = 100, strip_cost = 60;
-        // Packets: a row that the adder adds, a result, and what surrounds them. What of a strip's code does not fit the cache comes from memory, and
-        // so does as much that it pushes out.
+        // Packets: a row that the adder adds, a result, and what surrounds them. What of a strip's code does not fit the cache
+        // comes from memory, and so does as much that it pushes out.
         constexpr double added_row = 1.6, result = 0.7, around = 40, miss = 10;
         const ConvolutionDiagonal d = shape_.diagonal();
         const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
         const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * array_row + switch_cost);
-        const double strips = static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
-        const double in_code = point["taps_unrolled"] ? rows : std::min(rows, 2.0), capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-        const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) + strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
+        const double strips =
+            static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
+        const double in_code = point["taps_unrolled"] ? rows : std::min(rows, 2.0),
+                     capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+        const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) +
+                            strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
         const double misses = machine.timed() ? 2 * miss * std::max(0.0, code - capacity) : 0;
-        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) + strip_cost + misses);
+        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) +
+                                 strip_cost + misses);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -212,7 +258,7 @@ public:
     double tolerance_ulps() const override { return sum_ulps() + shape_.epilogue.tolerance_ulps(); }
 
 protected:
-    KernelWork work(const Machine &) const override { return {}; }   // the bound is that of any convolution
+    KernelWork work(const Machine &) const override { return {}; }  // the bound is that of any convolution
 
 private:
     double sum_ulps() const { return static_cast<double>(shape_.kernel_y) + 2; }
@@ -222,11 +268,14 @@ private:
         const ConvolutionShape &s = shape_;
         const ConvolutionDiagonal d = s.diagonal();
         const int64_t channel = plane % s.groups;
-        const uint16_t *x = inputs[0].data() + plane * s.height * s.width, *f = inputs[1].data() + channel * d.kinds * s.kernel_y * d.places * d.stored;
+        const uint16_t *x = inputs[0].data() + plane * s.height * s.width,
+                       *f = inputs[1].data() + channel * d.kinds * s.kernel_y * d.places * d.stored;
         const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
         for (int64_t row = 0; row < s.rows(); row++)
             for (int64_t column = 0; column < s.columns(); column++) {
-                const int64_t part = column / d.places, first = first_read(s, part), read = parts_read_alike(s) ? columns_read(s, part) : std::min(d.window, s.width - first), kind = std::min(part, d.kinds - 1);
+                const int64_t part = column / d.places, first = first_read(s, part),
+                              read = parts_read_alike(s) ? columns_read(s, part) : std::min(d.window, s.width - first),
+                              kind = std::min(part, d.kinds - 1);
                 double sum = 0, peak = std::abs(bias);
                 for (int64_t v = 0; v < s.kernel_y; v++) {
                     const int64_t at = row * s.stride_y + v * s.dilation_y - s.padding_y;
@@ -251,7 +300,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> general) {
+std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape,
+                                                  std::unique_ptr<Workload> general) {
     return std::make_unique<DepthwiseRows>(request, shape, std::move(general));
 }
 

@@ -1,5 +1,5 @@
-// Depthwise convolutions on the array: rows of a plane pass matrices that have the channel's kernel along their diagonals, so that a row of
-// the kernel takes one row of the array for all its columns.
+// Depthwise convolutions on the array: rows of a plane pass matrices that have the channel's kernel along their diagonals, so
+// that a row of the kernel takes one row of the array for all its columns.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace atalla {
 
-// A convolution whose kernel passes_matrices(). Products with the columns of a row of the kernel are one sum in float32, rounded, and rows are added
-// in bf16, the bias after them. An infinity or NaN of the image spreads over its part of a row. Bounds and tensors are those of `general`,
-// which is the same convolution.
-std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> general);
+// A convolution whose kernel passes_matrices(). Products with the columns of a row of the kernel are one sum in float32,
+// rounded, and rows are added in bf16, the bias after them. An infinity or NaN of the image spreads over its part of a row.
+// Bounds and tensors are those of `general`, which is the same convolution.
+std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape,
+                                                  std::unique_ptr<Workload> general);
 
 }  // namespace atalla

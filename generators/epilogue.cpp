@@ -9,12 +9,14 @@ using namespace Halide;
 
 Expr Epilogue::apply(Expr result) const {
     if (!expression_) return result;
-    return Internal::common_subexpression_elimination(machine_expression(*expression_, {{result_name, std::move(result)}}), true);
+    return Internal::common_subexpression_elimination(machine_expression(*expression_, {{result_name, std::move(result)}}),
+                                                      true);
 }
 
 LaneCount Epilogue::operations() const {
     if (!expression_) return {};
-    return count_lane_operations(machine_expression(*expression_, {{result_name, Internal::Variable::make(BFloat(16), result_name)}}));
+    return count_lane_operations(
+        machine_expression(*expression_, {{result_name, Internal::Variable::make(BFloat(16), result_name)}}));
 }
 
 void Epilogue::add_to(KernelWork &work, int64_t vectors) const {
@@ -36,8 +38,9 @@ Reference Epilogue::reference(Reference results, double ulps) const {
     return results;
 }
 
-Grown exact_of_rounded(const ExpressionNode &expression, std::map<std::string, double> &others, const std::string &name, double value, double peak, double ulps) {
-    constexpr double ulp = 1.0 / 256;   // of bf16, relative
+Grown exact_of_rounded(const ExpressionNode &expression, std::map<std::string, double> &others, const std::string &name,
+                       double value, double peak, double ulps) {
+    constexpr double ulp = 1.0 / 256;  // of bf16, relative
     double &of = others[name];
     of = value;
     Grown grown;
@@ -45,7 +48,9 @@ Grown exact_of_rounded(const ExpressionNode &expression, std::map<std::string, d
     double ignored = 0;
     for (const double part : {-1.0, -0.5, -0.25, 0.25, 0.5, 1.0}) {
         of = value + part * peak * ulp * ulps;
-        if (const double growth = std::abs(exact_expression(expression, others, ignored) - grown.value) / (ulp * ulps); std::isfinite(growth)) grown.peak = std::max(grown.peak, growth);
+        if (const double growth = std::abs(exact_expression(expression, others, ignored) - grown.value) / (ulp * ulps);
+            std::isfinite(growth))
+            grown.peak = std::max(grown.peak, growth);
     }
     return grown;
 }

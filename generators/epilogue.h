@@ -36,11 +36,12 @@ private:
     std::optional<ExpressionNode> expression_;
 };
 
-// The exact value of an expression, with a peak that counts how an error of one of its inputs, `name`, grows in it: `value` with its peak, up to so many units in the
-// last place away. `others` are the values of the other inputs.
+// The exact value of an expression, with a peak that counts how an error of one of its inputs, `name`, grows in it: `value`
+// with its peak, up to so many units in the last place away. `others` are the values of the other inputs.
 struct Grown {
     double value = 0, peak = 0;
 };
-Grown exact_of_rounded(const ExpressionNode &expression, std::map<std::string, double> &others, const std::string &name, double value, double peak, double ulps);
+Grown exact_of_rounded(const ExpressionNode &expression, std::map<std::string, double> &others, const std::string &name,
+                       double value, double peak, double ulps);
 
 }  // namespace atalla

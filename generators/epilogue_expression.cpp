@@ -20,7 +20,8 @@ const OperatorDeclaration *find(std::string_view name) {
         for (OperatorDeclaration &row : depthwise_operators()) rows.push_back(std::move(row));
         return rows;
     }();
-    const auto found = std::ranges::find_if(all, [&](const OperatorDeclaration &op) { return op.name == name && op.make_with; });
+    const auto found =
+        std::ranges::find_if(all, [&](const OperatorDeclaration &op) { return op.name == name && op.make_with; });
     return found == all.end() ? nullptr : &*found;
 }
 
@@ -39,7 +40,8 @@ void take_calls(ExpressionNode &node, std::vector<ExpressionNode> &calls) {
 bool takes_epilogue(std::string_view op) { return find(op) != nullptr; }
 
 bool has_epilogue(const ExpressionNode &expression) {
-    return (expression.kind == ExpressionNode::Call && takes_epilogue(expression.name)) || std::ranges::any_of(expression.arguments, has_epilogue);
+    return (expression.kind == ExpressionNode::Call && takes_epilogue(expression.name)) ||
+           std::ranges::any_of(expression.arguments, has_epilogue);
 }
 
 OperatorDeclaration epilogue_expression(ExpressionNode expression) {
@@ -48,16 +50,22 @@ OperatorDeclaration epilogue_expression(ExpressionNode expression) {
     take_calls(expression, calls);
     const ExpressionNode call = calls.front();
     const OperatorDeclaration &op = *find(call.name);
-    if (std::ranges::any_of(calls, [&](const ExpressionNode &other) { return other.text() != call.text(); })) throw Error(fmt::format("{} has two operators in front of pointwise ones; one kernel computes one", text));
+    if (std::ranges::any_of(calls, [&](const ExpressionNode &other) { return other.text() != call.text(); }))
+        throw Error(fmt::format("{} has two operators in front of pointwise ones; one kernel computes one", text));
     std::vector<std::string> names;
     for (const auto &[tensor, argument] : given(op, call)) {
-        if (argument->kind != ExpressionNode::Input) throw Error(fmt::format("{}: {} must be an input: what is in front of it is a kernel of its own", call.text(), tensor->name));
-        if (std::ranges::find(names, argument->name) != names.end()) throw Error(fmt::format("{}: {} is given twice", call.text(), argument->name));
+        if (argument->kind != ExpressionNode::Input)
+            throw Error(fmt::format("{}: {} must be an input: what is in front of it is a kernel of its own", call.text(),
+                                    tensor->name));
+        if (std::ranges::find(names, argument->name) != names.end())
+            throw Error(fmt::format("{}: {} is given twice", call.text(), argument->name));
         names.push_back(argument->name);
     }
     check_pointwise(expression);
     for (const std::string &name : expression.inputs())
-        if (name != result_name) throw Error(fmt::format("{}: behind {} are pointwise operators of its result alone, but {} is another operand", text, op.name, name));
+        if (name != result_name)
+            throw Error(fmt::format("{}: behind {} are pointwise operators of its result alone, but {} is another operand",
+                                    text, op.name, name));
 
     OperatorDeclaration row;
     row.name = text;
@@ -65,7 +73,8 @@ OperatorDeclaration epilogue_expression(ExpressionNode expression) {
     row.card = op.card;
     row.card.algorithm += "; behind it the operators of the expression, each rounded to bf16";
     row.example = {{"shape", op.example.at("shape")}};
-    for (const auto &[tensor, argument] : given(op, call)) row.tensors.push_back({argument->name, {argument->name}, tensor->help, true, false});
+    for (const auto &[tensor, argument] : given(op, call))
+        row.tensors.push_back({argument->name, {argument->name}, tensor->help, true, false});
     const Epilogue epilogue = expression.kind == ExpressionNode::Call ? Epilogue(expression) : Epilogue();
     row.make = [&op, call, epilogue, names](const WorkloadRequest &request) {
         std::vector<Shape> shapes;

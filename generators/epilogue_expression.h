@@ -1,4 +1,5 @@
-// Expressions of an operator that takes an epilogue, with pointwise operators behind it, as one kernel: relu(conv_depthwise_nhwc(x, weight, bias, padding=1)).
+// Expressions of an operator that takes an epilogue, with pointwise operators behind it, as one kernel:
+// relu(conv_depthwise_nhwc(x, weight, bias, padding=1)).
 #pragma once
 
 #include <string_view>

@@ -48,20 +48,34 @@ void make_special(TensorData &data, int64_t row_length, Random &random, bool lar
         for (int64_t at = row * row_length; at < (row + 1) * row_length; at++)
             if (random.below(one_in) == 0) data[static_cast<size_t>(at)] = patterns.begin()[random.below(patterns.size())];
     };
-    const auto place = [&](int64_t row, uint16_t pattern) { data[static_cast<size_t>(row * row_length) + random.below(static_cast<uint64_t>(row_length))] = pattern; };
+    const auto place = [&](int64_t row, uint16_t pattern) {
+        data[static_cast<size_t>(row * row_length) + random.below(static_cast<uint64_t>(row_length))] = pattern;
+    };
     constexpr uint16_t zero = 0x0000, minus = 0x8000, infinity = 0x7F80, nan = 0x7FC0;
     const uint64_t first = random.below(16);
     for (int64_t row = 0; row < rows; row++) {
         switch ((first + static_cast<uint64_t>(row)) % 16) {
-        case 0: sprinkle(row, 1, {zero, minus}); break;
-        case 1: sprinkle(row, 2, {0x0001, 0x8001, 0x007F, 0x807F, 0x0080}); break;
-        case 2:
-            if (largest) sprinkle(row, 3, {0x7F7F, 0xFF7F});
-            break;
-        case 3: place(row, infinity); break;
-        case 4: place(row, infinity | minus); break;
-        case 5: place(row, nan); break;
-        default: sprinkle(row, 5, {zero, minus}); break;
+            case 0:
+                sprinkle(row, 1, {zero, minus});
+                break;
+            case 1:
+                sprinkle(row, 2, {0x0001, 0x8001, 0x007F, 0x807F, 0x0080});
+                break;
+            case 2:
+                if (largest) sprinkle(row, 3, {0x7F7F, 0xFF7F});
+                break;
+            case 3:
+                place(row, infinity);
+                break;
+            case 4:
+                place(row, infinity | minus);
+                break;
+            case 5:
+                place(row, nan);
+                break;
+            default:
+                sprinkle(row, 5, {zero, minus});
+                break;
         }
     }
 }
@@ -85,7 +99,8 @@ std::string index_text(const TensorSpec &tensor, int64_t at) {
 }  // namespace
 
 std::string compiler_fingerprint() {
-    return fmt::format("{:.10}-halide{}.{}.{}", ATALLA_SOURCE_DIGEST, HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+    return fmt::format("{:.10}-halide{}.{}.{}", ATALLA_SOURCE_DIGEST, HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR,
+                       HALIDE_VERSION_PATCH);
 }
 
 std::vector<TensorData> random_inputs(const std::vector<TensorSpec> &tensors, DataSet set, uint64_t seed) {
@@ -94,7 +109,8 @@ std::vector<TensorData> random_inputs(const std::vector<TensorSpec> &tensors, Da
     for (const TensorSpec &tensor : tensors) {
         TensorData data(static_cast<size_t>(tensor.elements()));
         for (uint16_t &value : data) value = bf16_of(normal(random));
-        if (set != DataSet::Normal && !data.empty()) make_special(data, tensor.extents.front(), random, set == DataSet::Special);
+        if (set != DataSet::Normal && !data.empty())
+            make_special(data, tensor.extents.front(), random, set == DataSet::Special);
         inputs.push_back(std::move(data));
     }
     return inputs;
@@ -108,15 +124,17 @@ std::string difference(const TensorSpec &tensor, const TensorData &one, const Te
     }
     if (count == 0) return "";
     const auto at = static_cast<size_t>(first);
-    return fmt::format("{} of {} elements of {} differ, the first at [{}]: {:#06x} ({}) instead of {:#06x} ({})", count, one.size(), tensor.name,
-                       index_text(tensor, first), one[at], bf16_float(one[at]), other[at], bf16_float(other[at]));
+    return fmt::format("{} of {} elements of {} differ, the first at [{}]: {:#06x} ({}) instead of {:#06x} ({})", count,
+                       one.size(), tensor.name, index_text(tensor, first), one[at], bf16_float(one[at]), other[at],
+                       bf16_float(other[at]));
 }
 
 double largest_error_ulps(const TensorData &result, const Reference &reference) {
     double largest = 0;
     for (size_t at = 0; at < result.size(); at++) {
         if (!std::isfinite(reference.values[at])) continue;
-        const double error = std::abs(static_cast<double>(bf16_float(result[at])) - reference.values[at]) / ulp_of(reference.peaks[at]);
+        const double error =
+            std::abs(static_cast<double>(bf16_float(result[at])) - reference.values[at]) / ulp_of(reference.peaks[at]);
         largest = std::isnan(error) ? INFINITY : std::max(largest, error);
     }
     return largest;
@@ -168,10 +186,14 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
         evaluation.reason = run.result.error;
         evaluation.rule = run.result.rule;
         outputs = std::move(run.outputs);
-        if (run.result.ok && run.outside_untouched) evaluation.status = Evaluation::Ok;
-        else if (run.result.ok) evaluation.reason = "the program wrote outside its tensors";
-        else if (run.result.rule == "step limit") evaluation.status = Evaluation::TimedOut, evaluation.cycles = 0;
-        else evaluation.status = run.result.rule == "cycle limit" ? Evaluation::TimedOut : Evaluation::Refused;
+        if (run.result.ok && run.outside_untouched)
+            evaluation.status = Evaluation::Ok;
+        else if (run.result.ok)
+            evaluation.reason = "the program wrote outside its tensors";
+        else if (run.result.rule == "step limit")
+            evaluation.status = Evaluation::TimedOut, evaluation.cycles = 0;
+        else
+            evaluation.status = run.result.rule == "cycle limit" ? Evaluation::TimedOut : Evaluation::Refused;
     } catch (const std::exception &error) {
         evaluation.reason = error.what();
         if (evaluation.seconds_lower == 0) evaluation.seconds_lower = seconds_since(start);
@@ -188,10 +210,13 @@ std::string Evaluator::verify(const Point &point) const {
     const std::vector<Reference> float64 = workload_->reference(inputs(DataSet::Normal));
     for (size_t i = 0; i < tensors.size(); i++)
         if (const double ulps = largest_error_ulps(normal[i], float64[i]); ulps > workload_->tolerance_ulps())
-            return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", tensors[i].name, ulps, workload_->tolerance_ulps());
+            return fmt::format("{} is {:.1f} units in the last place from float64, more than {:.1f}", tensors[i].name, ulps,
+                               workload_->tolerance_ulps());
     const Expected &wanted = *reference.get();
-    if (wanted.run && wanted.run->status != Evaluation::Ok) return fmt::format("the unoptimized program did not run: {}", wanted.run->reason);
-    if (const Evaluation run = evaluate(point, wanted.set, special); run.status != Evaluation::Ok) return fmt::format("with special values, {}", run.reason);
+    if (wanted.run && wanted.run->status != Evaluation::Ok)
+        return fmt::format("the unoptimized program did not run: {}", wanted.run->reason);
+    if (const Evaluation run = evaluate(point, wanted.set, special); run.status != Evaluation::Ok)
+        return fmt::format("with special values, {}", run.reason);
     for (size_t i = 0; i < tensors.size(); i++)
         if (const std::string differs = difference(tensors[i], special[i], wanted.outputs[i]); !differs.empty())
             return fmt::format("against the unoptimized program, {}", differs);
@@ -234,7 +259,8 @@ const Evaluator::Expected &Evaluator::expected() const {
             made.set = DataSet::Bounded;
             made.run = evaluate(unoptimized_point(), made.set, made.outputs);
         }
-    } else made.outputs = workload_->host_result(machine_, inputs(DataSet::Special));
+    } else
+        made.outputs = workload_->host_result(machine_, inputs(DataSet::Special));
     const std::scoped_lock lock(mutex_);
     if (!expected_) expected_ = std::move(made);
     return *expected_;

@@ -18,11 +18,11 @@ namespace atalla {
 struct Evaluation {
     enum Status { Ok, Failed, Refused, TimedOut };
     Status status = Failed;
-    int64_t cycles = 0;            // if TimedOut, of the part that ran; 0 for a program that may never end
-    std::string reason;            // if not Ok
-    std::string rule;              // if Refused, which rule of the machine the program broke
-    nlohmann::json counters;       // counters_json(), null if the program did not run
-    double seconds_lower = 0;      // lowering and code generation
+    int64_t cycles = 0;        // if TimedOut, of the part that ran; 0 for a program that may never end
+    std::string reason;        // if not Ok
+    std::string rule;          // if Refused, which rule of the machine the program broke
+    nlohmann::json counters;   // counters_json(), null if the program did not run
+    double seconds_lower = 0;  // lowering and code generation
     double seconds_simulate = 0;
 };
 
@@ -73,7 +73,8 @@ public:
 
     // Made at the first call, and again after forget_tensors().
     const std::vector<TensorData> &inputs(DataSet set) const;
-    // Frees inputs, results and lowered pipelines that are kept from call to call; not while another function runs. They are made again when needed.
+    // Frees inputs, results and lowered pipelines that are kept from call to call; not while another function runs. They are
+    // made again when needed.
     void forget_tensors() const;
     codegen::CompiledKernel compile(const Point &point, const codegen::CompileOptions &options = {}) const;
 

@@ -48,7 +48,8 @@ private:
                 const std::string keyword = word();
                 if (take('=')) {
                     skip();
-                    if (!node.keywords.emplace(keyword, starts_number() ? literal() : next_is('[') ? list() : word()).second) fail(fmt::format("'{}' is given twice", keyword));
+                    if (!node.keywords.emplace(keyword, starts_number() ? literal() : next_is('[') ? list() : word()).second)
+                        fail(fmt::format("'{}' is given twice", keyword));
                     continue;
                 }
                 at_ = before;
@@ -61,7 +62,9 @@ private:
     }
 
     bool starts_number() const {
-        const auto digit = [&](size_t i) { return i < text_.size() && std::isdigit(static_cast<unsigned char>(text_[i])) != 0; };
+        const auto digit = [&](size_t i) {
+            return i < text_.size() && std::isdigit(static_cast<unsigned char>(text_[i])) != 0;
+        };
         const size_t first = at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+') ? at_ + 1 : at_;
         if (first > at_ && text_.substr(first, 3) == "inf") return true;
         return digit(first) || (first < text_.size() && text_[first] == '.' && digit(first + 1));
@@ -108,7 +111,8 @@ private:
         while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) at_++;
     }
     [[noreturn]] void fail(const std::string &why) const {
-        throw Error(fmt::format("the expression '{}' is wrong after '{}': {}; an example: gelu(add(x, y))", text_, text_.substr(0, at_), why));
+        throw Error(fmt::format("the expression '{}' is wrong after '{}': {}; an example: gelu(add(x, y))", text_,
+                                text_.substr(0, at_), why));
     }
 
     std::string_view text_;
@@ -117,7 +121,8 @@ private:
 };
 
 void collect(const ExpressionNode &node, std::vector<std::string> &names) {
-    if (node.kind == ExpressionNode::Input && std::find(names.begin(), names.end(), node.name) == names.end()) names.push_back(node.name);
+    if (node.kind == ExpressionNode::Input && std::find(names.begin(), names.end(), node.name) == names.end())
+        names.push_back(node.name);
     for (const ExpressionNode &argument : node.arguments) collect(argument, names);
 }
 
@@ -136,7 +141,8 @@ ExpressionNode ExpressionNode::of_number(double value) {
     return node;
 }
 
-ExpressionNode ExpressionNode::call(std::string name, std::vector<ExpressionNode> arguments, std::map<std::string, std::string> keywords) {
+ExpressionNode ExpressionNode::call(std::string name, std::vector<ExpressionNode> arguments,
+                                    std::map<std::string, std::string> keywords) {
     ExpressionNode node;
     node.kind = Call;
     node.name = std::move(name);

@@ -12,14 +12,15 @@ namespace atalla {
 struct ExpressionNode {
     enum Kind { Input, Number, Call };
     Kind kind = Number;
-    std::string name;                            // of the input or the operator
+    std::string name;  // of the input or the operator
     double number = 0;
     std::vector<ExpressionNode> arguments;
-    std::map<std::string, std::string> keywords;   // as written
+    std::map<std::string, std::string> keywords;  // as written
 
     static ExpressionNode input(std::string name);
     static ExpressionNode of_number(double value);
-    static ExpressionNode call(std::string name, std::vector<ExpressionNode> arguments, std::map<std::string, std::string> keywords = {});
+    static ExpressionNode call(std::string name, std::vector<ExpressionNode> arguments,
+                               std::map<std::string, std::string> keywords = {});
 
     // Canonical: no blanks but after commas, numbers as short as they can be.
     std::string text() const;

@@ -46,8 +46,8 @@ size_t GemmShape::tensors() const { return a_tensors() + 1 + bias + addend + ope
 int64_t GemmShape::sum_group() const {
     const int64_t tiles = tiles_of(k);
     if (!blocked_sums) return tiles;
-    // Groups end in code of their own, so there are few, as far as sums of three times the square root allow; and as few tiles beyond
-    // the last one as possible.
+    // Groups end in code of their own, so there are few, as far as sums of three times the square root allow; and as few tiles
+    // beyond the last one as possible.
     const auto cost = [tiles](int64_t group) { return std::pair(ceil_div(tiles, group) * group, ceil_div(tiles, group)); };
     std::optional<int64_t> best;
     for (int64_t group = 1; group <= tiles; group++) {
@@ -58,7 +58,9 @@ int64_t GemmShape::sum_group() const {
 }
 int64_t GemmShape::sum_groups() const { return ceil_div(tiles_of(k), sum_group()); }
 std::vector<int64_t> GemmShape::a_extents() const { return with_batch({k, m}, batch, &BatchDim::a); }
-std::vector<int64_t> GemmShape::b_extents() const { return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b); }
+std::vector<int64_t> GemmShape::b_extents() const {
+    return with_batch(b_transposed ? std::vector{k, n} : std::vector{n, k}, batch, &BatchDim::b);
+}
 std::vector<int64_t> GemmShape::addend_extents() const { return with_batch({n, m}, batch, &BatchDim::addend); }
 std::vector<int64_t> GemmShape::c_extents() const { return with_batch({n, m}, batch, nullptr); }
 std::vector<int64_t> GemmShape::operand_extents(const GemmOperand &operand) const {
@@ -70,31 +72,54 @@ namespace {
 // The pipeline while it is put together. W is a weight tile (32 vectors), P one 32-deep dot product in float32, C the bf16
 // sums over the tiles. As and Bs are the operands in the pads, a row of 32 elements of k for each m (n) and k tile.
 //
-// Where another product makes the rows of A, that is a pipeline of its own without a result in the memory: its blocks of columns are the k tiles
-// of As, whose loops it is scheduled in. It is called the inner one, and this its reader.
+// Where another product makes the rows of A, that is a pipeline of its own without a result in the memory: its blocks of
+// columns are the k tiles of As, whose loops it is scheduled in. It is called the inner one, and this its reader.
 class GemmPipeline {
 public:
     GemmPipeline(const GemmShape &shape, const Machine &machine, const Point &point, const GemmPipeline *reader = nullptr)
-        : reader_(reader), shape_(shape), machine_(machine), point_(point), m_size_(static_cast<int>(shape.m)), n_size_(static_cast<int>(shape.n)),
-          k_size_(static_cast<int>(shape.k)), k_tiles_(static_cast<int>(shape.k_tiles())), group_(static_cast<int>(shape.sum_group())), rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
-          cols_(std::min(lanes, n_size_)), row_blocks_(ceil_div(m_size_, rows_)), col_blocks_(ceil_div(n_size_, cols_)),
-          k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_) : k_tiles_),
-          pass_(point.contains("row_pass") && point["row_pass"] > 0 ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_)) : rows_), whole_(k_block_ == k_tiles_), m_outer_(point["m_outer"] != 0), row_major_(point["b_row_major"] != 0), b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
+        : reader_(reader),
+          shape_(shape),
+          machine_(machine),
+          point_(point),
+          m_size_(static_cast<int>(shape.m)),
+          n_size_(static_cast<int>(shape.n)),
+          k_size_(static_cast<int>(shape.k)),
+          k_tiles_(static_cast<int>(shape.k_tiles())),
+          group_(static_cast<int>(shape.sum_group())),
+          rows_(static_cast<int>(std::min<int64_t>(point["rows"], shape.m))),
+          cols_(std::min(lanes, n_size_)),
+          row_blocks_(ceil_div(m_size_, rows_)),
+          col_blocks_(ceil_div(n_size_, cols_)),
+          k_block_(point.contains("k_block") && point["k_block"] > 0 ? std::min(static_cast<int>(point["k_block"]), k_tiles_)
+                                                                     : k_tiles_),
+          pass_(point.contains("row_pass") && point["row_pass"] > 0
+                    ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_))
+                    : rows_),
+          whole_(k_block_ == k_tiles_),
+          m_outer_(point["m_outer"] != 0),
+          row_major_(point["b_row_major"] != 0),
+          b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
         if (shape.prologue) {
-            if (!shape.batch.empty() || in_passes() || (!makes_all() && !m_outer_)) throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of them");
+            if (!shape.batch.empty() || in_passes() || (!makes_all() && !m_outer_))
+                throw Error("gemm: rows that are made belong to one product, whose columns pass within a block of them");
             prologue_.emplace(shape.prologue->row_shape(), machine, prologue_point(point), "A", "a_");
         }
         if (shape.inner) {
-            if (!shape.batch.empty() || !shape.inner->batch.empty() || in_passes() || !m_outer_) throw Error("gemm: rows that a product makes belong to one product, whose columns pass within a block of them");
+            if (!shape.batch.empty() || !shape.inner->batch.empty() || in_passes() || !m_outer_)
+                throw Error("gemm: rows that a product makes belong to one product, whose columns pass within a block of them");
             inner_point_ = inner_point(point);
             inner_ = std::make_unique<GemmPipeline>(*shape.inner, machine, inner_point_, this);
         }
         stored_rows_ = round_up(pass_, quantum);
-        if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0))) throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
-        if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_)) throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
-        if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0)) throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
-        if (in_passes() && (staged_ || !shape.operands.empty())) throw Error("gemm: the rows of an epilogue with operands pass in one");
+        if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0)))
+            throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
+        if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_))
+            throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
+        if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0))
+            throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
+        if (in_passes() && (staged_ || !shape.operands.empty()))
+            throw Error("gemm: the rows of an epilogue with operands pass in one");
         for (const GemmOperand &operand : shape.operands) {
             operands_.emplace_back(operand.name + "_rows");
             operand_tensors_.push_back(tensor("in_" + operand.name, shape.operand_extents(operand)));
@@ -129,7 +154,9 @@ private:
     // The product whose result leaves.
     const GemmPipeline &last() const { return reader_ != nullptr ? reader_->last() : *this; }
     // Where a block of columns, a block of rows and both together are computed.
-    LoopLevel columns() const { return reader_ == nullptr ? LoopLevel(out, no) : stages_all() ? LoopLevel(Es, kt) : LoopLevel(reader_->As, reader_->kt); }
+    LoopLevel columns() const {
+        return reader_ == nullptr ? LoopLevel(out, no) : stages_all() ? LoopLevel(Es, kt) : LoopLevel(reader_->As, reader_->kt);
+    }
     LoopLevel block_of_rows() const { return {last().out, last().mo}; }
     LoopLevel block() const { return m_outer_ ? columns() : block_of_rows(); }
     // Of an inner product, all columns are in the pads before its epilogue begins.
@@ -145,13 +172,18 @@ private:
     bool in_passes() const { return pass_ < rows_; }
     // Sums in the pads start with the first k tile and become results with the last. (Those in registers start so by
     // themselves, since their values are known.)
-    bool ends_apart() const { return whole_ && point_["sums_in_registers"] == 0 && point_.contains("k_ends_apart") && point_["k_ends_apart"] != 0; }
+    bool ends_apart() const {
+        return whole_ && point_["sums_in_registers"] == 0 && point_.contains("k_ends_apart") && point_["k_ends_apart"] != 0;
+    }
     bool has_sums() const { return !ends_apart() || k_tiles_ > 1; }
     bool has_updates() const { return !ends_apart() || k_tiles_ > 2; }
-    std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const { return batch_.args(std::move(own), has); }
+    std::vector<Expr> args(std::vector<Expr> own, bool BatchDim::*has = nullptr) const {
+        return batch_.args(std::move(own), has);
+    }
     // Rows of a k tile together, or (B) the k tiles of a row together: one transfer then brings up to 32 k tiles of one row.
     std::vector<Expr> ordered(Expr lane, Expr row, Expr tile, bool row_first) const {
-        return args(row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)} : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)});
+        return args(row_first ? std::vector<Expr>{std::move(lane), std::move(tile), std::move(row)}
+                              : std::vector<Expr>{std::move(lane), std::move(row), std::move(tile)});
     }
 
     void define_operands() {
@@ -160,20 +192,26 @@ private:
         if (inner_) inner_->define_result();
         if (shape_.makes_rows()) {
             // They are zeros where a row ends, whatever the tensors that make them have there.
-            const Expr made = inner_ ? inner_->result()(depth, m) : Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
+            const Expr made = inner_ ? inner_->result()(depth, m)
+                                     : Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
             define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
-        } else if (k_tail) define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
-        else define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
+        } else if (k_tail)
+            define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
+        else
+            define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
 
         const std::vector<Expr> place = ordered(k, n, kt, row_major_);
         if (!shape_.b_transposed) {
-            if (k_tail || n_size_ % lanes != 0) define_within(Bk, args({n, k, kt}), depth < k_size_ && n < n_size_, b(args({last_n, last_k}, &BatchDim::b)));
-            else define(Bk, args({n, k, kt}), b(args({n, depth}, &BatchDim::b)));
+            if (k_tail || n_size_ % lanes != 0)
+                define_within(Bk, args({n, k, kt}), depth < k_size_ && n < n_size_, b(args({last_n, last_k}, &BatchDim::b)));
+            else
+                define(Bk, args({n, k, kt}), b(args({n, depth}, &BatchDim::b)));
             // Its rows as weights, and the rows of the identity through them.
             identity(k, i) = select(k == (machine_.timed() ? Expr(i) : i % lanes), bf16(1.0f), bf16(0.0f));
             define(Wt, args({k, w, kt, nt}), Bk(args({nt * lanes + k, w, kt})));
             define(Pt, args({k, n, kt}), 0.0f);
-            Pt(args({k, n, kt})) += f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
+            Pt(args({k, n, kt})) +=
+                f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
             define(Bs, place, bf16(Pt(args({k, n, kt}))));
         } else if (k_tail || partial_tiles()) {
             define_within(Bs, place, depth < k_size_ && n < n_size_, b(args({last_k, last_n}, &BatchDim::b)));
@@ -190,7 +228,9 @@ private:
     bool n_tail() const { return n_size_ < lanes || partial_tiles(); }
     Expr within_columns(Expr value) const { return n_tail() ? select(n < n_size_, std::move(value), undef<BFloat>()) : value; }
     Expr column() const { return n_tail() ? min(n, n_size_ - 1) : Expr(n); }
-    Expr bias_term() const { return shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n)); }
+    Expr bias_term() const {
+        return shape_.beta != 1 && !shape_.addend ? strict_float(bs(n) * bf16(static_cast<float>(shape_.beta))) : Expr(bs(n));
+    }
 
     void define_product() {
         define(P, args({n, m, kb}), 0.0f);
@@ -272,15 +312,20 @@ private:
     void schedule_loops() {
         out.bound(n, 0, n_size_).bound(m, 0, m_size_);
         // A transposed tile starts at a multiple of 32 columns; others may begin earlier at the end.
-        out.split(n, no, ni, cols_, shape_.b_transposed || (b_resident_ && n_size_ % static_cast<int>(machine_.pad.count) == 0) ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf);
+        out.split(n, no, ni, cols_,
+                  shape_.b_transposed || (b_resident_ && n_size_ % static_cast<int>(machine_.pad.count) == 0)
+                      ? TailStrategy::ShiftInwards
+                      : TailStrategy::GuardWithIf);
         out.split(m, mo, mi, rows_, TailStrategy::ShiftInwards);
         std::vector<VarOrRVar> order = {ni, mi};
         if (in_passes()) {
             out.split(mi, mp, mi, pass_);
             order.push_back(mp);
         }
-        if (m_outer_) order.insert(order.end(), {no, mo});
-        else order.insert(order.end(), {mo, no});
+        if (m_outer_)
+            order.insert(order.end(), {no, mo});
+        else
+            order.insert(order.end(), {mo, no});
         batch_.add_loops(out, order);
         out.reorder(order);
         whole_loops(out);
@@ -289,7 +334,8 @@ private:
 
     // Two slots where transfers can run ahead: on a machine that takes time for them.
     void two_slots(Func f, int64_t blocks) const {
-        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_ && !partial_tiles()) f.hoist_storage_root().ring_buffer(2);
+        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_ && !partial_tiles())
+            f.hoist_storage_root().ring_buffer(2);
     }
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
@@ -299,19 +345,30 @@ private:
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
         if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
-        if (makes_all()) prologue_->make_all_rows(As, k, kt);
-        else if (prologue_) prologue_->make_rows(As, k, kt, last().out, last().mo);
-        else if (inner_) make_rows();
-        else if (in_passes()) As.compute_at(C, mp);
-        else if (whole_) As.compute_at(block_of_rows());
-        else As.compute_at(sums(), ro);
-        if (whole_ && (shape_.b_transposed || !b_resident_)) Bs.compute_at(columns());
-        else if (!whole_) Bs.compute_at(sums(), ro);
+        if (makes_all())
+            prologue_->make_all_rows(As, k, kt);
+        else if (prologue_)
+            prologue_->make_rows(As, k, kt, last().out, last().mo);
+        else if (inner_)
+            make_rows();
+        else if (in_passes())
+            As.compute_at(C, mp);
+        else if (whole_)
+            As.compute_at(block_of_rows());
+        else
+            As.compute_at(sums(), ro);
+        if (whole_ && (shape_.b_transposed || !b_resident_))
+            Bs.compute_at(columns());
+        else if (!whole_)
+            Bs.compute_at(sums(), ro);
         if (whole_ && !in_passes() && !shape_.makes_rows()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
-            if (b_resident_ && (row_blocks_ == 1 || n_size_ % lanes != 0)) Bs.compute_root();
-            else if (b_resident_) Bs.store_root();
-            else if (whole_) two_slots(Bs, col_blocks_);
+            if (b_resident_ && (row_blocks_ == 1 || n_size_ % lanes != 0))
+                Bs.compute_root();
+            else if (b_resident_)
+                Bs.store_root();
+            else if (whole_)
+                two_slots(Bs, col_blocks_);
         } else {
             // Where the pads are small, the tile and the identity pass through registers.
             if (machine_.timed()) identity.compute_root().bound(i, 0, lanes);
@@ -322,8 +379,10 @@ private:
                 Bk.compute_at(Bs, nb);
             } else {
                 Bs.bound_extent(n, lanes).reorder(k, n, kt);
-                if (whole_) Bk.compute_at(columns());
-                else Bk.compute_at(sums(), ro);
+                if (whole_)
+                    Bk.compute_at(columns());
+                else
+                    Bk.compute_at(sums(), ro);
             }
             if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
             Wt.compute_at(Bs, kt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
@@ -349,11 +408,14 @@ private:
         As.compute_at(block_of_rows()).bound_extent(kt, k_tiles_);
         inner_->schedule();
         int unroll = 1;
-        if (inner_->staged_) unroll = static_cast<int>(machine_.pad.count);
-        else if (inner_->point_["sums_in_registers"] == 0) unroll = static_cast<int>(inner_->point_["row_unroll"]);
+        if (inner_->staged_)
+            unroll = static_cast<int>(machine_.pad.count);
+        else if (inner_->point_["sums_in_registers"] == 0)
+            unroll = static_cast<int>(inner_->point_["row_unroll"]);
         if (unroll > 1 && rows_ % unroll == 0) As.split(m, m, mu, unroll);
         // One loop, as long as there are rows.
-        if (inner_->stages_all() && unroll > 1 && rows_ % unroll == 0 && k_size_ % lanes == 0) As.bound_extent(m, rows_).fuse(m, kt, m);
+        if (inner_->stages_all() && unroll > 1 && rows_ % unroll == 0 && k_size_ % lanes == 0)
+            As.bound_extent(m, rows_).fuse(m, kt, m);
     }
 
     void schedule_product() {
@@ -422,10 +484,17 @@ private:
         std::vector<Func> steps = {E};
         if (staged_) steps.push_back(F);
         if (reader_ != nullptr) steps.pop_back();
-        if (stages_all()) Es.compute_at(block_of_rows()).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(kt, col_blocks_).bound_storage(m, stored_rows_);
+        if (stages_all())
+            Es.compute_at(block_of_rows())
+                .vectorize(k, lanes)
+                .bound_extent(k, lanes)
+                .bound_extent(kt, col_blocks_)
+                .bound_storage(m, stored_rows_);
         else
-            for (Func step : steps) step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
-        // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as soon as they are made.
+            for (Func step : steps)
+                step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as
+        // soon as they are made.
         if (reader_ == nullptr && blocks > 1 && !in_passes() && !k_alike_) two_slots(steps.back(), blocks);
         if (staged_ && reader_ == nullptr) {
             const int quantum = static_cast<int>(machine_.pad.count);
@@ -446,8 +515,10 @@ private:
             in_pads({operand});
         }
         if (shape_.bias) {
-            if (GemmPlan(shape_, machine_, point_).bias_at_once && reader_ == nullptr) bs.compute_root().vectorize(n, lanes);
-            else schedule_row(bs);
+            if (GemmPlan(shape_, machine_, point_).bias_at_once && reader_ == nullptr)
+                bs.compute_root().vectorize(n, lanes);
+            else
+                schedule_row(bs);
             in_pads({bs});
         }
         if (shape_.addend) {
@@ -461,11 +532,15 @@ private:
                 if (has_sums()) f.split(m, m, mu, row_unroll);
                 if (has_updates()) f.update().split(m, m, mu, row_unroll);
             }
-            if (stages_all()) Es.split(m, m, mu, row_unroll);
-            else if (reader_ == nullptr || staged_) E.split(m, m, mu, row_unroll);
+            if (stages_all())
+                Es.split(m, m, mu, row_unroll);
+            else if (reader_ == nullptr || staged_)
+                E.split(m, m, mu, row_unroll);
         }
-        if (stages_all()) in_pads({Es});
-        else if (reader_ == nullptr || staged_) in_pads({E});
+        if (stages_all())
+            in_pads({Es});
+        else if (reader_ == nullptr || staged_)
+            in_pads({E});
     }
     // A vector of n that serves all rows: with its block of columns; all of it at once where that may not be whole.
     void schedule_row(Func row) const {
@@ -495,7 +570,8 @@ private:
         add(b, "B", shape_.b_extents());
         if (shape_.bias) add(bias, "bias", {shape_.n});
         if (shape_.addend) add(d, "D", shape_.addend_extents());
-        for (size_t i = 0; i < operands_.size(); i++) add(operand_tensors_[i], shape_.operands[i].name, shape_.operand_extents(shape_.operands[i]));
+        for (size_t i = 0; i < operands_.size(); i++)
+            add(operand_tensors_[i], shape_.operands[i].name, shape_.operand_extents(shape_.operands[i]));
         for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[named(name)].even = true;
         if (point_.contains("pads_split") && point_["pads_split"] != 0)
             for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
@@ -504,7 +580,7 @@ private:
         if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_tiles_ : 1);
     }
 
-    const GemmPipeline *const reader_;   // of the rows, where they are no result of the kernel
+    const GemmPipeline *const reader_;  // of the rows, where they are no result of the kernel
     const GemmShape &shape_;
     const Machine &machine_;
     const Point &point_;
@@ -514,20 +590,26 @@ private:
     int stored_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};
 
-    ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()), bias = tensor(named("bias"), {shape_.n}), d = tensor(named("D"), shape_.addend_extents());
+    ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()),
+               bias = tensor(named("bias"), {shape_.n}), d = tensor(named("D"), shape_.addend_extents());
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
     const bool k_alike_ = point_.contains("k_alike") && point_["k_alike"] != 0;
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
-    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"}, mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"}, nt{"nt"}, u{"u"};
+    Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"},
+        mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"},
+        nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
-    Func As{named("As")}, Bs{named("Bs")}, Bk{named("Bk")}, identity{named("identity")}, Wt{named("Wt")}, Pt{named("Pt")}, bs{named("bs")}, Ds{named("Ds")}, W{named("W")}, P{named("P")}, W0{named("W0")}, P0{named("P0")}, W1{named("W1")}, P1{named("P1")}, G{named("G")}, C{named("C")}, E{named("E")}, Es{named("Es")}, F{named("F")}, out{named("C_out")};
-    std::optional<RowKernel> prologue_;   // makes As
+    Func As{named("As")}, Bs{named("Bs")}, Bk{named("Bk")}, identity{named("identity")}, Wt{named("Wt")}, Pt{named("Pt")},
+        bs{named("bs")}, Ds{named("Ds")}, W{named("W")}, P{named("P")}, W0{named("W0")}, P0{named("P0")}, W1{named("W1")},
+        P1{named("P1")}, G{named("G")}, C{named("C")}, E{named("E")}, Es{named("Es")}, F{named("F")}, out{named("C_out")};
+    std::optional<RowKernel> prologue_;  // makes As
     Point inner_point_;
-    std::unique_ptr<GemmPipeline> inner_;   // or this does
+    std::unique_ptr<GemmPipeline> inner_;  // or this does
     std::vector<Func> operands_;
     std::vector<ImageParam> operand_tensors_;
-    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, k_alike_ ? "r_alike" : "r"}, rg{0, k_tiles_ / group_, "rg"};
+    RDom q{0, lanes, "q"}, r{ends_apart() ? 1 : 0, has_updates() ? group_ - 2 * ends_apart() : 1, k_alike_ ? "r_alike" : "r"},
+        rg{0, k_tiles_ / group_, "rg"};
 };
 
 }  // namespace

@@ -11,27 +11,34 @@ namespace {
 
 // Fitted to simulated points of recorded sweeps, in cycles: what a visit costs beside its rows where the adder or the array
 // decides, a turn of the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.
-constexpr double adder_overhead = 13.4, array_overhead = 105, weight_loop_cost = 13.6, pad_row_cost = 2.58, pad_loop_cost = 25.3;
-// A block beside its visits, a row of its results and an operation of their epilogue, a tile that is transposed, a row that needs
-// neither a start nor an end.
-constexpr double block_overhead = 42, result_row_cost = 3.16, epilogue_row_cost = 1.52, transposed_tile_cost = 906, saved_row_cost = 3.17;
+constexpr double adder_overhead = 13.4, array_overhead = 105, weight_loop_cost = 13.6, pad_row_cost = 2.58,
+                 pad_loop_cost = 25.3;
+// A block beside its visits, a row of its results and an operation of their epilogue, a tile that is transposed, a row that
+// needs neither a start nor an end.
+constexpr double block_overhead = 42, result_row_cost = 3.16, epilogue_row_cost = 1.52, transposed_tile_cost = 906,
+                 saved_row_cost = 3.17;
 // A kernel beside its blocks and its code; a miss of the instruction cache beside the way to the memory.
 constexpr double start_overhead = 472, miss_overhead = 4;
-// Code in packets: of an unrolled row with its sum in registers or in the pads, of a weight, what a visit has beside these; of an
-// unrolled row of results and an operation of their epilogue, a loop over blocks, the handling of a second slot; and what each k tile
-// with code of its own repeats of a visit. What does not fit the cache is missed so often each time round.
-constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68, epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
+// Code in packets: of an unrolled row with its sum in registers or in the pads, of a weight, what a visit has beside these; of
+// an unrolled row of results and an operation of their epilogue, a loop over blocks, the handling of a second slot; and what
+// each k tile with code of its own repeats of a visit. What does not fit the cache is missed so often each time round.
+constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68,
+                 epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
 // Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
 constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
-// Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in registers, where
-// the vector unit adds or the array, and what a block has beside these with two loops over blocks; and a k tile with code of its own
-// where sums are in the pads. Such code runs once a block: what does not fit the cache is missed with what it pushes out.
-constexpr double two_tiles_row_code = 3.8, two_tiles_array_row_code = 3.25, two_tiles_weight_code = 3.9, two_tiles_array_weight_code = 2, two_tiles_code = 75;
+// Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in
+// registers, where the vector unit adds or the array, and what a block has beside these with two loops over blocks; and a k
+// tile with code of its own where sums are in the pads. Such code runs once a block: what does not fit the cache is missed with
+// what it pushes out.
+constexpr double two_tiles_row_code = 3.8, two_tiles_array_row_code = 3.25, two_tiles_weight_code = 3.9,
+                 two_tiles_array_weight_code = 2, two_tiles_code = 75;
 constexpr double apart_code = 110, apart_row_code = 2.3, missed_straight = 2.1;
-// Transfers, on the whole and the first ones; those along k, with which all pads visit one row of the memory, and the same with a few
-// rows of B to a pad; of what could pass during the computation, the part that does not where each pass of the inner loop begins anew.
-constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04, not_ahead = 1.15;
+// Transfers, on the whole and the first ones; those along k, with which all pads visit one row of the memory, and the same with
+// a few rows of B to a pad; of what could pass during the computation, the part that does not where each pass of the inner loop
+// begins anew.
+constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04,
+                 not_ahead = 1.15;
 constexpr double transfer_latency = 170;
 // In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
 constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
@@ -44,7 +51,8 @@ double packets_draft(const GemmPlan &plan, const Point &point) {
     const double weights = lanes + packet_start + static_cast<double>(lanes / point["weight_unroll"] - 1) * packet_loop;
     double block = k_tiles * weights;
     if (plan.sums_in_registers) {
-        block += parts > 1 ? k_tiles * std::max(rows, parts * packet_part + rows / 2) + parts * packet_part + rows / parts / 2 : (k_tiles * 1.5 + 0.5) * rows + packet_part;
+        block += parts > 1 ? k_tiles * std::max(rows, parts * packet_part + rows / 2) + parts * packet_part + rows / parts / 2
+                           : (k_tiles * 1.5 + 0.5) * rows + packet_part;
     } else {
         block += k_tiles * rows * (2 + packet_loop / static_cast<double>(point["row_unroll"])) + 2 * rows;
     }
@@ -62,24 +70,29 @@ double epilogue_operations(const GemmShape &shape) {
 // Code in packets: of a visit, and of all that runs.
 struct Code {
     Code(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point, double epilogue) {
-        const auto unrolled = static_cast<double>(plan.sums_in_registers ? plan.rows : point["row_unroll"]), weights = static_cast<double>(point["weight_unroll"]);
-        const int64_t loops = (plan.row_blocks > 1) + (plan.col_blocks > 1), apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
+        const auto unrolled = static_cast<double>(plan.sums_in_registers ? plan.rows : point["row_unroll"]),
+                   weights = static_cast<double>(point["weight_unroll"]);
+        const int64_t loops = (plan.row_blocks > 1) + (plan.col_blocks > 1),
+                      apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
         const bool overlaps = plan.sums_in_registers ? loops == 2 || (loops == 1 && plan.slots > 1) : loops == 2 && apart > 0;
         // One loop over blocks has little to hand over, and B that is transposed first stands in front of the tiles.
         straight = shape.b_transposed && plan.k_tiles == 2 && overlaps;
         const double saved = plan.alike ? alike_code * unrolled : 0;
         visit = (plan.sums_in_registers ? row_code : pad_row_code) * unrolled + weight_code * weights + visit_code;
         if (straight && plan.sums_in_registers) {
-            all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled + (machine.sa.psum_in ? two_tiles_array_weight_code : two_tiles_weight_code) * weights +
-                  two_tiles_code + epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code) - saved;
+            all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled +
+                  (machine.sa.psum_in ? two_tiles_array_weight_code : two_tiles_weight_code) * weights + two_tiles_code +
+                  epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) -
+                  (plan.slots > 1 ? 0 : slot_code) - saved;
             return;
         }
         if (straight) visit -= weight_code * weights;
-        all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) + (result_code + epilogue_code * epilogue) * unrolled +
-              loop_code * static_cast<double>(loops) + (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
+        all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) +
+              (result_code + epilogue_code * epilogue) * unrolled + loop_code * static_cast<double>(loops) +
+              (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
     }
     double visit, all;
-    bool straight;   // both k tiles of a block in one piece
+    bool straight;  // both k tiles of a block in one piece
 };
 
 }  // namespace
@@ -98,25 +111,31 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // A visit is the time between two loads of the weights, a block what ends with its results stored.
     const double per_row = machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii);
     double visit = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
-    visit += plan.sums_in_registers ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
-                                    : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
+    visit += plan.sums_in_registers
+                 ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
+                 : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
     const Code code(shape, plan, machine, point, epilogue);
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
-    const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight && plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
-    double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) + block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
+    const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight &&
+                       plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
+    double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) +
+                   block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
     if (plan.alike) block += cleared_row_cost * rows;
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
     if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
 
-    // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long, once a
-    // block otherwise.
-    const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) * static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
+    // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long,
+    // once a block otherwise.
+    const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) *
+                               static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
     const double blocks = row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
-    const double blocks_again = std::clamp(code.all - capacity, 0.0, code.all / 2) * (blocks - 1) * (code.straight ? missed_straight / missed_again : 1);
-    const double start = start_overhead + packet_miss * code.all, computation = blocks * block + missed_again * packet_miss * std::max(visits_again, blocks_again);
+    const double blocks_again = std::clamp(code.all - capacity, 0.0, code.all / 2) * (blocks - 1) *
+                                (code.straight ? missed_straight / missed_again : 1);
+    const double start = start_overhead + packet_miss * code.all,
+                 computation = blocks * block + missed_again * packet_miss * std::max(visits_again, blocks_again);
 
     if (plan.k_block < plan.k_tiles) {
         // Nothing is under way while a block of k tiles computes.
@@ -124,16 +143,22 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
         const double wait = transfer_latency + part / first_bytes_per_cycle;
         return start + computation + blocks * k_tiles / static_cast<double>(plan.k_block) * wait;
     }
-    const double a_bytes = shape.inner ? 0 : 2 * static_cast<double>(shape.m * shape.k), b_bytes = 2 * static_cast<double>(shape.n * shape.k);
-    const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks) : b_bytes + a_bytes * (shape.makes_rows() ? 1 : col_blocks)) + 2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
+    const double a_bytes = shape.inner ? 0 : 2 * static_cast<double>(shape.m * shape.k),
+                 b_bytes = 2 * static_cast<double>(shape.n * shape.k);
+    const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks)
+                                       : b_bytes + a_bytes * (shape.makes_rows() ? 1 : col_blocks)) +
+                         2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
     constexpr int64_t rows_of_a_page = 8;
     const double in_few_rows = point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
     const double along_k = point["b_row_major"] && plan.k_tiles > 1 ? in_few_rows : 1;
-    const double transfers = bytes / bytes_per_cycle * along_k, first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
+    const double transfers = bytes / bytes_per_cycle * along_k,
+                 first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     const double inner = plan.m_outer ? col_blocks : row_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
-    const double together = plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead / inner * std::min(computation, transfers) : computation + transfers + transfer_latency * waits;
+    const double together =
+        plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead / inner * std::min(computation, transfers)
+                       : computation + transfers + transfer_latency * waits;
     return start + together;
 }
 

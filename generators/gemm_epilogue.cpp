@@ -29,13 +29,15 @@ const TensorData &operand_data(const GemmShape &shape, const std::vector<TensorD
 LaneCount epilogue_work(const GemmShape &shape) {
     if (!shape.epilogue) return {};
     std::map<std::string, Expr> values = {{product_name, Internal::Variable::make(Halide::BFloat(16), product_name)}};
-    for (const GemmOperand &operand : shape.operands) values[operand.name] = Internal::Variable::make(Halide::BFloat(16), operand.name);
+    for (const GemmOperand &operand : shape.operands)
+        values[operand.name] = Internal::Variable::make(Halide::BFloat(16), operand.name);
     return count_lane_operations(machine_expression(*shape.epilogue, values));
 }
 
 bool stages_epilogue(const GemmShape &shape) {
     // Rows of operands would wait in registers, all of a block at once.
-    return epilogue_work(shape).all() > most_in_line || std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
+    return epilogue_work(shape).all() > most_in_line ||
+           std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
 }
 
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {
@@ -66,7 +68,8 @@ TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const st
     return run_on_host(kernel, data).at(0);
 }
 
-Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps, const std::vector<TensorData> &inputs) {
+Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps,
+                             const std::vector<TensorData> &inputs) {
     if (!shape.epilogue) return product;
     Reference reference;
     std::map<std::string, double> values;
@@ -75,9 +78,12 @@ Reference epilogue_reference(const GemmShape &shape, const Reference &product, d
             const TensorData &data = operand_data(shape, inputs, i);
             const auto kind = shape.operands[i].kind;
             const auto n = static_cast<size_t>(shape.n), m = static_cast<size_t>(shape.m);
-            values[shape.operands[i].name] = bf16_float(data[kind == GemmOperand::Matrix ? at : kind == GemmOperand::Row ? at % n : at / n % m]);
+            values[shape.operands[i].name] = bf16_float(data[kind == GemmOperand::Matrix ? at
+                                                             : kind == GemmOperand::Row  ? at % n
+                                                                                         : at / n % m]);
         }
-        const Grown grown = exact_of_rounded(*shape.epilogue, values, product_name, product.values[at], product.peaks[at], product_ulps);
+        const Grown grown =
+            exact_of_rounded(*shape.epilogue, values, product_name, product.values[at], product.peaks[at], product_ulps);
         reference.values.push_back(grown.value);
         reference.peaks.push_back(grown.peak);
     }

@@ -12,14 +12,15 @@ namespace atalla {
 
 // Its lane operations, for one vector; none without an epilogue.
 LaneCount epilogue_work(const GemmShape &shape);
-// Whether its rows should be a loop of their own behind those of the product, which waits in the pads, rather than straight-line
-// code with them.
+// Whether its rows should be a loop of their own behind those of the product, which waits in the pads, rather than
+// straight-line code with them.
 bool stages_epilogue(const GemmShape &shape);
 
 // `product` is the whole product, and `inputs` those of the kernel. In the machine's arithmetic.
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs);
 // Exactly, with peaks that count how an error of the product, up to so many units in the last place, grows in the expression.
-Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps, const std::vector<TensorData> &inputs);
+Reference epilogue_reference(const GemmShape &shape, const Reference &product, double product_ulps,
+                             const std::vector<TensorData> &inputs);
 // Units in the last place that the expression adds to the product's tolerance.
 double epilogue_tolerance_ulps(const GemmShape &shape);
 

@@ -13,7 +13,7 @@ namespace atalla {
 
 namespace {
 
-constexpr int64_t depth = 32;   // of a dot product, and columns computed together
+constexpr int64_t depth = 32;  // of a dot product, and columns computed together
 
 // B as [k][columns of one block], so that the innermost loop runs over columns.
 template <typename T>
@@ -21,7 +21,8 @@ std::vector<T> transposed_block(const GemmShape &shape, const TensorData &b, int
     std::vector<T> block(static_cast<size_t>(shape.k * columns));
     for (int64_t j = 0; j < columns; j++)
         for (int64_t k = 0; k < shape.k; k++)
-            block[static_cast<size_t>(k * columns + j)] = bf16_float(b[static_cast<size_t>(shape.b_transposed ? (first + j) * shape.k + k : k * shape.n + first + j)]);
+            block[static_cast<size_t>(k * columns + j)] =
+                bf16_float(b[static_cast<size_t>(shape.b_transposed ? (first + j) * shape.k + k : k * shape.n + first + j)]);
     return block;
 }
 
@@ -89,9 +90,11 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
     for (int64_t first = 0; first < shape.n; first += depth) {
         const int64_t columns = std::min(depth, shape.n - first);
         const std::vector<double> b = transposed_block<double>(shape, inputs[1], first, columns);
-        std::vector<double> b_squares(static_cast<size_t>(ceil_div(shape.k, depth) * columns), 0);   // by block of k
+        std::vector<double> b_squares(static_cast<size_t>(ceil_div(shape.k, depth) * columns), 0);  // by block of k
         for (int64_t q = 0; q < shape.k; q++)
-            for (int64_t j = 0; j < columns; j++) b_squares[static_cast<size_t>(q / depth * columns + j)] += b[static_cast<size_t>(q * columns + j)] * b[static_cast<size_t>(q * columns + j)];
+            for (int64_t j = 0; j < columns; j++)
+                b_squares[static_cast<size_t>(q / depth * columns + j)] +=
+                    b[static_cast<size_t>(q * columns + j)] * b[static_cast<size_t>(q * columns + j)];
         for (int64_t i = 0; i < shape.m; i++) {
             double sum[depth] = {}, within_group[depth] = {}, peak[depth] = {};
             for (int64_t j = 0; j < columns && shape.starts_with_bias(); j++) {
@@ -110,7 +113,8 @@ Reference single_reference(const GemmShape &shape, const std::vector<TensorData>
                     within_group[j] = k % group == 0 ? dot[j] : within_group[j] + dot[j];
                     // No partial sum is larger than the product of the norms.
                     const double within = std::sqrt(a_squares * b_squares[static_cast<size_t>(k / depth * columns + j)]);
-                    peak[j] = std::max({peak[j], std::abs(dot[j]), std::abs(sum[j]), std::abs(within_group[j]), within * float32_share});
+                    peak[j] = std::max(
+                        {peak[j], std::abs(dot[j]), std::abs(sum[j]), std::abs(within_group[j]), within * float32_share});
                 }
             }
             for (int64_t j = 0; j < columns; j++) {
@@ -152,7 +156,8 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
             std::fill_n(total, depth, -0.0f);
             for (int64_t k = 0; k < shape.k_tiles() * depth; k += depth) {
                 if (k % group == 0)
-                    for (int64_t j = 0; j < columns; j++) sum[j] = shape.starts_with_bias() ? bf16_round(epilogue.bias_term<float>(shape, first + j)) : start;
+                    for (int64_t j = 0; j < columns; j++)
+                        sum[j] = shape.starts_with_bias() ? bf16_round(epilogue.bias_term<float>(shape, first + j)) : start;
                 float dot[depth] = {};
                 for (int64_t q = k; q < std::min(shape.k, k + depth); q++) {
                     const float a = bf16_float(inputs[0][static_cast<size_t>(i * shape.k + q)]);
@@ -160,13 +165,15 @@ TensorData single_host(const GemmShape &shape, const Machine &machine, const std
                 }
                 for (int64_t j = 0; j < columns; j++) sum[j] = bf16_round(sum[j] + bf16_round(dot[j]));
                 if ((k + depth) % group == 0)
-                    for (int64_t j = 0; j < columns; j++) total[j] = shape.blocked_sums ? bf16_round(total[j] + sum[j]) : sum[j];
+                    for (int64_t j = 0; j < columns; j++)
+                        total[j] = shape.blocked_sums ? bf16_round(total[j] + sum[j]) : sum[j];
             }
             for (int64_t j = 0; j < columns; j++) {
                 const auto at = static_cast<size_t>(i * shape.n + first + j);
                 float value = total[j];
                 if (shape.alpha != 1) value = bf16_round(value * as_bf16(shape.alpha));
-                if (epilogue.bias && !shape.starts_with_bias()) value = bf16_round(value + bf16_round(epilogue.bias_term<float>(shape, first + j)));
+                if (epilogue.bias && !shape.starts_with_bias())
+                    value = bf16_round(value + bf16_round(epilogue.bias_term<float>(shape, first + j)));
                 if (epilogue.addend) {
                     float term = bf16_float((*epilogue.addend)[at]);
                     if (shape.beta != 1) term = bf16_round(term * as_bf16(shape.beta));
@@ -203,7 +210,8 @@ Reference gemm_reference(const GemmShape &shape, const std::vector<TensorData> &
 
 double gemm_tolerance_ulps(const GemmShape &shape) {
     const auto sums = static_cast<double>(shape.sum_group() + (shape.blocked_sums ? shape.sum_groups() : 0));
-    return sums + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1))) + epilogue_tolerance_ulps(shape);
+    return sums + 1 + 0.5 * ((shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1))) +
+           epilogue_tolerance_ulps(shape);
 }
 
 TensorData gemm_host(const GemmShape &shape, const Machine &machine, const std::vector<TensorData> &inputs) {

@@ -1,5 +1,5 @@
-// The product in front of a matrix product, whose result is the first operand: its rows are made in the pads, a block of them with all their
-// columns, which the outer product's columns then pass.
+// The product in front of a matrix product, whose result is the first operand: its rows are made in the pads, a block of them
+// with all their columns, which the outer product's columns then pass.
 #pragma once
 
 #include "generators/gemm.h"

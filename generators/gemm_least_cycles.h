@@ -7,8 +7,8 @@
 
 namespace atalla {
 
-// Cycles (packets on a functional machine); 0 for products in a batch. The largest of the work of each resource, with the ways in and
-// out: docs/bounds.md, "One schedule".
+// Cycles (packets on a functional machine); 0 for products in a batch. The largest of the work of each resource, with the ways
+// in and out: docs/bounds.md, "One schedule".
 int64_t gemm_least_cycles(const GemmShape &shape, const Machine &machine, const Point &point);
 
 }  // namespace atalla

@@ -54,7 +54,8 @@ public:
         std::vector<std::string> names = {"shape"};
         for (const WorkloadArgument &argument : known) names.push_back(argument.name);
         const std::string &name = rest_.begin()->first, nearest = nearest_name(name, names);
-        throw Error(fmt::format("gemm has no argument '{}'{}", name, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+        throw Error(fmt::format("gemm has no argument '{}'{}", name,
+                                nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
     }
 
 private:
@@ -123,7 +124,10 @@ public:
     }
 
     std::vector<OperatorTensor> tensors() const override {
-        return {{"a", "A, of m x k"}, {"b", "B, of n x k; of k x n with --b-layout kn"}, {"bias", "bias, of n", false}, {"addend", "D, of m x n", false}};
+        return {{"a", "A, of m x k"},
+                {"b", "B, of n x k; of k x n with --b-layout kn"},
+                {"bias", "bias, of n", false},
+                {"addend", "D, of m x n", false}};
     }
 
     OperatorCard card() const override {
@@ -164,12 +168,16 @@ public:
         shape.n = b[shape.b_transposed ? 0 : 1];
         const auto demand = [&](const char *name, const std::vector<int64_t> &wanted) {
             if (const auto found = shapes.find(name); found != shapes.end() && found->second != wanted)
-                throw Error(fmt::format("gemm: {} must have the shape {} to fit a of {} and b of {}, not {}", name, text_of(wanted), text_of(a), text_of(b), text_of(found->second)));
+                throw Error(fmt::format("gemm: {} must have the shape {} to fit a of {} and b of {}, not {}", name,
+                                        text_of(wanted), text_of(a), text_of(b), text_of(found->second)));
         };
         if (b[shape.b_transposed ? 1 : 0] != shape.k)
-            throw Error(fmt::format("gemm: b of {} does not fit a of {}: stored as {} it must have {} {}{}", text_of(b), text_of(a), shape.b_transposed ? "nk" : "kn", shape.k,
-                                    shape.b_transposed ? "columns" : "rows",
-                                    b[shape.b_transposed ? 0 : 1] != shape.k ? "" : fmt::format("; stored as {0} it fits: --b-layout {0}", shape.b_transposed ? "kn" : "nk")));
+            throw Error(
+                fmt::format("gemm: b of {} does not fit a of {}: stored as {} it must have {} {}{}", text_of(b), text_of(a),
+                            shape.b_transposed ? "nk" : "kn", shape.k, shape.b_transposed ? "columns" : "rows",
+                            b[shape.b_transposed ? 0 : 1] != shape.k
+                                ? ""
+                                : fmt::format("; stored as {0} it fits: --b-layout {0}", shape.b_transposed ? "kn" : "nk")));
         demand("bias", {shape.n});
         demand("addend", {shape.m, shape.n});
         shape.bias = shapes.contains("bias");
@@ -196,7 +204,8 @@ private:
         // Without an addend its factor has no effect, and equal workloads must have equal texts.
         if (!shape.addend) shape.beta = 1;
         const std::string sums = arguments.take("sums", "ascending");
-        if (sums != "ascending" && sums != "blocked") throw Error(fmt::format("gemm: sums must be ascending or blocked, not '{}'", sums));
+        if (sums != "ascending" && sums != "blocked")
+            throw Error(fmt::format("gemm: sums must be ascending or blocked, not '{}'", sums));
         shape.blocked_sums = sums == "blocked";
     }
 };

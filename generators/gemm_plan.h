@@ -30,18 +30,20 @@ struct GemmPlan {
           bias_at_once(slots == 1 && shape.starts_with_bias() && shape.n % lanes == 0) {}
 
     // Rows of a block that pass through the pads at once.
-    static int64_t pass_rows(const Point &point, int64_t rows) { return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows; }
+    static int64_t pass_rows(const Point &point, int64_t rows) {
+        return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows;
+    }
 
     int64_t rows, row_blocks, col_blocks, k_tiles;
     int64_t pass, stored_rows;  // rows that are in the pads at once, and the room that they take
     int64_t k_block;            // k tiles that come at once
     int64_t slots;              // of each buffer that transfers fill or empty
     bool sums_in_registers, m_outer;
-    bool straight;              // no loops over blocks
-    bool alike;                 // the first k tile has no code of its own
+    bool straight;  // no loops over blocks
+    bool alike;     // the first k tile has no code of its own
     bool b_resident;
-    bool ahead;                 // operands come a block ahead, in two slots
-    bool bias_at_once;          // all of the bias, which the first sums wait for, where operands come at once
+    bool ahead;         // operands come a block ahead, in two slots
+    bool bias_at_once;  // all of the bias, which the first sums wait for, where operands come at once
 };
 
 }  // namespace atalla

@@ -11,7 +11,7 @@ namespace atalla {
 namespace {
 
 const std::string prefix = "prologue_";
-constexpr double ulp = 1.0 / 256;   // of bf16, relative, at least
+constexpr double ulp = 1.0 / 256;  // of bf16, relative, at least
 
 std::string outer_name(const std::string &name) { return prefix + name; }
 // Rows of a block, of which the product's parameter decides where each of its blocks is made for itself.
@@ -29,8 +29,10 @@ bool keeps(const Parameter &parameter, int64_t value) {
 Point prologue_point(const Point &point) {
     Point own;
     for (const auto &[name, value] : point.values()) {
-        if (name.starts_with(prefix) && (value != 0 || name != outer_name(block_rows))) own.set(name.substr(prefix.size()), value);
-        else if (name == block_rows && !own.contains(name)) own.set(name, value);
+        if (name.starts_with(prefix) && (value != 0 || name != outer_name(block_rows)))
+            own.set(name.substr(prefix.size()), value);
+        else if (name == block_rows && !own.contains(name))
+            own.set(name, value);
     }
     return own;
 }
@@ -42,7 +44,10 @@ void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) 
         for (const int64_t value : parameter.values)
             if (keeps(parameter, value)) values.push_back(value);
         const bool rows = parameter.name == block_rows;
-        space.parameter(outer_name(parameter.name), rows ? "rows of A that are made at a time, before the product; 0: those of a block in front of it" : parameter.meaning + ", of those that are made", std::move(values));
+        space.parameter(outer_name(parameter.name),
+                        rows ? "rows of A that are made at a time, before the product; 0: those of a block in front of it"
+                             : parameter.meaning + ", of those that are made",
+                        std::move(values));
     }
     for (const Constraint &constraint : shape.prologue->space(machine).constraints) {
         std::vector<std::string> names;
@@ -51,15 +56,20 @@ void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) 
             names.push_back(outer_name(name));
         }
         // Asked very often: only what it is about is looked up.
-        space.constraint("made rows: " + constraint.name, names, constraint.protects, [names, holds = constraint.holds](const Point &point) { return holds(prologue_point(point.only(names))); });
+        space.constraint(
+            "made rows: " + constraint.name, names, constraint.protects,
+            [names, holds = constraint.holds](const Point &point) { return holds(prologue_point(point.only(names))); });
     }
     // The last block begins earlier where blocks are not whole.
-    space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)}, "Blocks of rows that are made before begin at the first pad: straight-line code knows the pad of each row, and all would be in one otherwise.",
+    space.constraint("made rows at the first pad", {"rows", outer_name(block_rows)},
+                     "Blocks of rows that are made before begin at the first pad: straight-line code knows the pad of each "
+                     "row, and all would be in one otherwise.",
                      [m = shape.m, round = machine.pad.count](const Point &point) {
                          const int64_t rows = std::min(point["rows"], m);
                          return point[outer_name(block_rows)] == 0 || rows == m || (rows % round == 0 && m % round == 0);
                      });
-    space.constraint("made once", {"m_outer", outer_name(block_rows)}, "Rows that are not made before the product are made once, for all columns.",
+    space.constraint("made once", {"m_outer", outer_name(block_rows)},
+                     "Rows that are not made before the product are made once, for all columns.",
                      [](const Point &point) { return point["m_outer"] != 0 || point[outer_name(block_rows)] > 0; });
 }
 
@@ -71,10 +81,14 @@ void set_naive_prologue(Point &point, const GemmShape &shape, const Machine &mac
 int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point) {
     const RowCost &cost = shape.prologue->row_cost();
     const Point own = prologue_point(point);
-    const int64_t vectors = shape.prologue->row_shape().vectors(), rows = std::min(own["rows"], shape.m), slots = machine.timed() && rows < shape.m ? 2 : 1;
+    const int64_t vectors = shape.prologue->row_shape().vectors(), rows = std::min(own["rows"], shape.m),
+                  slots = machine.timed() && rows < shape.m ? 2 : 1;
     // What straight-line code does not go round the pads with is in one of them: as if it took as much of each.
-    const int64_t straight = own["vector_unroll"] * own["row_unroll"], pads = own["vector_unroll"] % machine.pad.count == 0 || straight == rows * vectors ? 1 : machine.pad.count;
-    const int64_t made = ceil_div(point[outer_name(block_rows)] > 0 ? shape.m : std::min(point["rows"], shape.m), machine.pad.count) * machine.pad.count;
+    const int64_t straight = own["vector_unroll"] * own["row_unroll"],
+                  pads = own["vector_unroll"] % machine.pad.count == 0 || straight == rows * vectors ? 1 : machine.pad.count;
+    const int64_t made =
+        ceil_div(point[outer_name(block_rows)] > 0 ? shape.m : std::min(point["rows"], shape.m), machine.pad.count) *
+        machine.pad.count;
     int64_t all = cost.row_tensors * slots * rows + cost.fixed_rows;
     all += steps_in_pads(shape.prologue->row_shape(), own, cost) * own["row_unroll"];
     return vectors * (pads * all + made);
@@ -82,7 +96,8 @@ int64_t prologue_pad_rows(const GemmShape &shape, const Machine &machine, const 
 
 std::vector<TensorData> with_rows_made(const GemmShape &shape, const Machine &machine, std::vector<TensorData> inputs) {
     const auto end = inputs.begin() + static_cast<ptrdiff_t>(shape.a_tensors());
-    TensorData a = shape.inner ? gemm_host(*shape.inner, machine, {inputs.begin(), end}) : shape.prologue->host_result(machine, {inputs.begin(), end}).at(0);
+    TensorData a = shape.inner ? gemm_host(*shape.inner, machine, {inputs.begin(), end})
+                               : shape.prologue->host_result(machine, {inputs.begin(), end}).at(0);
     inputs.erase(inputs.begin() + 1, end);
     inputs[0] = std::move(a);
     return inputs;
@@ -90,7 +105,8 @@ std::vector<TensorData> with_rows_made(const GemmShape &shape, const Machine &ma
 
 ExactRows exact_rows(const GemmShape &shape, std::vector<TensorData> inputs) {
     const auto end = inputs.begin() + static_cast<ptrdiff_t>(shape.a_tensors());
-    const Reference reference = shape.inner ? gemm_reference(*shape.inner, {inputs.begin(), end}) : shape.prologue->reference({inputs.begin(), end}).at(0);
+    const Reference reference = shape.inner ? gemm_reference(*shape.inner, {inputs.begin(), end})
+                                            : shape.prologue->reference({inputs.begin(), end}).at(0);
     ExactRows rows;
     TensorData a;
     // Half a unit more for the rounding here; a unit is at most two of the smallest of its binade.
@@ -111,7 +127,10 @@ void add_row_errors(Reference &product, const GemmShape &shape, const ExactRows 
     for (size_t i = 0; i < m; i++) {
         std::ranges::fill(errors, 0);
         for (size_t q = 0; q < k; q++)
-            for (size_t j = 0; j < n; j++) errors[j] += rows.errors[i * k + q] * std::abs(static_cast<double>(bf16_float(rows.inputs[1][shape.b_transposed ? j * k + q : q * n + j])));
+            for (size_t j = 0; j < n; j++)
+                errors[j] +=
+                    rows.errors[i * k + q] *
+                    std::abs(static_cast<double>(bf16_float(rows.inputs[1][shape.b_transposed ? j * k + q : q * n + j])));
         for (size_t j = 0; j < n; j++) product.peaks[i * n + j] += std::abs(shape.alpha) * errors[j] / (ulp * product_ulps);
     }
 }

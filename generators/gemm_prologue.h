@@ -1,4 +1,5 @@
-// The operator along rows in front of a matrix product: it makes the rows of A in the pads, for each block of rows, or all of them before.
+// The operator along rows in front of a matrix product: it makes the rows of A in the pads, for each block of rows, or all of
+// them before.
 #pragma once
 
 #include <string>

@@ -14,7 +14,8 @@ namespace atalla {
 
 namespace {
 
-// Rows of B that may stay in one pad: up to a quarter of a block of columns, so that each pad's transfers walk through rows of their own.
+// Rows of B that may stay in one pad: up to a quarter of a block of columns, so that each pad's transfers walk through rows of
+// their own.
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
@@ -28,7 +29,7 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
     for (int64_t blocks = 1; blocks <= shape.m; blocks++) {
         const int64_t rows = ceil_div(shape.m, blocks);
         if (rows > most_rows) continue;
-        if (machine.timed()) values.insert(rows);   // small pads have no room for a tile that does not go round them
+        if (machine.timed()) values.insert(rows);  // small pads have no room for a tile that does not go round them
         values.insert(std::min(shape.m, ceil_div(rows, round) * round));
         if (rows <= round) break;
     }
@@ -40,21 +41,29 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves) {
     const GemmPlan plan(shape, machine, point);
     // Two slots where transfers run ahead.
-    const auto slots = [&](int64_t blocks) -> int64_t { return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1; };
+    const auto slots = [&](int64_t blocks) -> int64_t {
+        return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1;
+    };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point) : shape.inner ? inner_pad_rows(shape, machine, point) : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
+    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point)
+                   : shape.inner  ? inner_pad_rows(shape, machine, point)
+                                  : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
     rows += b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
-    if (!shape.b_transposed && machine.timed()) rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
+    if (!shape.b_transposed && machine.timed())
+        rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (leaves + shape.addend);
     rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
-    const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count, vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
+    const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count,
+                  vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
     if (shape.bias) rows += plan.bias_at_once ? all : vector;
     if (shape.staged) rows += plan.stored_rows;
     for (const GemmOperand &operand : shape.operands) {
-        if (operand.kind == GemmOperand::Matrix) rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
-        else rows += operand.kind == GemmOperand::Row ? vector : slots(plan.row_blocks) * plan.stored_rows;
+        if (operand.kind == GemmOperand::Matrix)
+            rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
+        else
+            rows += operand.kind == GemmOperand::Row ? vector : slots(plan.row_blocks) * plan.stored_rows;
     }
     return rows;
 }
@@ -64,22 +73,26 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count;
     std::vector<int64_t> weight_unrolls, row_unrolls = {1};
     for (int64_t unroll = round; lanes % unroll == 0; unroll *= 2) weight_unrolls.push_back(unroll);
-    if (weight_unrolls.empty()) weight_unrolls = {lanes};   // pads that do not divide a tile
+    if (weight_unrolls.empty()) weight_unrolls = {lanes};  // pads that do not divide a tile
     for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
     // All k tiles, or a part that divides them, which only a machine with small pads needs.
     std::vector<int64_t> k_blocks;
     const int64_t k_tiles = shape.k_tiles();
     for (int64_t part = 1; part <= k_tiles; part++)
-        if ((part == k_tiles || shape.sum_group() % part == 0) && (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows())) k_blocks.push_back(part);
+        if ((part == k_tiles || shape.sum_group() % part == 0) &&
+            (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows()))
+            k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
     std::vector<int64_t> slots = {2}, splits = {0}, alike = {0};
     constexpr int64_t few_elements = 3 * 160 * 160;
-    if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed && shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
+    if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed &&
+        shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
         if (!shape.inner) splits = {0, 1};
         // Where the array adds the sums, a first k tile like the others takes no longer.
-        if (!shape.inner && machine.sa.psum_in && k_tiles > 1 && !shape.starts_with_bias() && !shape.blocked_sums) alike = {0, 1};
+        if (!shape.inner && machine.sa.psum_in && k_tiles > 1 && !shape.starts_with_bias() && !shape.blocked_sums)
+            alike = {0, 1};
     }
     if (!machine.timed() && !shape.makes_rows()) {
         if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
@@ -91,39 +104,62 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block", passes)
         .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
-        .choice("k_ends_apart", "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all the same", {0, 1})
-        .choice("slots", "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to transfer", slots)
-        .choice("k_alike", "1: the first k tile is like the others, its sums are cleared when they are stored, and results leave from one slot, which is less code; 0: it has code of its own", alike)
+        .choice("k_ends_apart",
+                "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all "
+                "the same",
+                {0, 1})
+        .choice("slots",
+                "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to "
+                "transfer",
+                slots)
+        .choice("k_alike",
+                "1: the first k tile is like the others, its sums are cleared when they are stored, and results leave from one "
+                "slot, which is less code; 0: it has code of its own",
+                alike)
         .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
         .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
         .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
         .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
-        .choice("b_block", "rows of B in one pad before the next pad's turn", {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
-        .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns", {0, 1})
+        .choice("b_block", "rows of B in one pad before the next pad's turn",
+                {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
+        .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns",
+                {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
-    space.constraint("registers", {"rows", "sums_in_registers"}, "The sums of a block and the vectors on their way fit the register file.",
+    space.constraint("registers", {"rows", "sums_in_registers"},
+                     "The sums of a block and the vectors on their way fit the register file.",
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
                          return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) <= limit;
                      });
-    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"}, "Parts divide the rows of a block, and are few, since each has registers of its own; the block's sums stay in registers while they pass.",
+    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"},
+                     "Parts divide the rows of a block, and are few, since each has registers of its own; the block's sums "
+                     "stay in registers while they pass.",
                      [](const Point &point) {
                          constexpr int64_t most_parts = 32;
                          const int64_t pass = point["row_pass"];
-                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 && point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
+                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 &&
+                                              point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
                      });
-    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"}, "Sums of all k tiles in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
-                     [=](const Point &point) { return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles); });
-    space.constraint("split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
-                     [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
-    space.constraint("k tiles alike", {"sums_in_registers", "k_alike"}, "It serves sums in registers.", [](const Point &point) { return point["k_alike"] == 0 || point["sums_in_registers"] != 0; });
-    space.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"}, "The addresses of all transfers of straight-line code fit the registers.",
-                     [=](const Point &point) {
-                         constexpr int64_t most_copies = 32;
-                         const int64_t rows = std::min(point["rows"], shape.m), blocks = ceil_div(shape.m, rows) * ceil_div(shape.n, lanes);
-                         const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
-                         return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
-                     });
+    space.constraint(
+        "k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"},
+        "Sums of all k tiles in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
+        [=](const Point &point) {
+            return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums &&
+                                                  point["sums_in_registers"] == 0 && point["k_block"] == k_tiles);
+        });
+    space.constraint(
+        "split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
+        [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
+    space.constraint("k tiles alike", {"sums_in_registers", "k_alike"}, "It serves sums in registers.",
+                     [](const Point &point) { return point["k_alike"] == 0 || point["sums_in_registers"] != 0; });
+    space.constraint(
+        "straight-line blocks", {"rows", "row_pass", "blocks_unrolled"},
+        "The addresses of all transfers of straight-line code fit the registers.", [=](const Point &point) {
+            constexpr int64_t most_copies = 32;
+            const int64_t rows = std::min(point["rows"], shape.m), blocks = ceil_div(shape.m, rows) * ceil_div(shape.n, lanes);
+            const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
+            return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
+        });
     std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
     if (shape.prologue) {
         add_prologue(space, shape, machine);
@@ -135,33 +171,44 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         for (const Parameter &parameter : space.parameters)
             if (parameter.name.starts_with("inner_")) sized.push_back(parameter.name);
     }
-    space.constraint("pads", sized, shape.inner ? "The buffers of a block fit the pads together, with all columns of the inner product's rows." : "The buffers of a block fit the pads together.",
-                     [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
+    space.constraint(
+        "pads", sized,
+        shape.inner ? "The buffers of a block fit the pads together, with all columns of the inner product's rows."
+                    : "The buffers of a block fit the pads together.",
+        [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
     space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
-                     "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is unrolled anyway.",
+                     "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is "
+                     "unrolled anyway.",
                      [=](const Point &point) {
                          const int64_t rows = point["rows"], unroll = point["row_unroll"];
                          if (point["sums_in_registers"] || rows < round) return unroll == 1;
                          return unroll >= round && rows % unroll == 0;
                      });
     space.constraint("rows to a pad", {"b_block", "b_row_major", "weight_unroll"},
-                     "The pads are known where all weight loads are straight-line code and all tiles are whole; it serves transfers along k.",
-                     [=, timed = machine.timed(), whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
-                         return point["b_block"] == 1 || (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
+                     "The pads are known where all weight loads are straight-line code and all tiles are whole; it serves "
+                     "transfers along k.",
+                     [=, timed = machine.timed(),
+                      whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
+                         return point["b_block"] == 1 ||
+                                (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
                      });
-    space.constraint("transfers along k", {"b_row_major", "k_block"}, "Where the last k tile is not whole, each tile of a row has a transfer of its own, and there are registers for a few.",
-                     [whole = shape.k % lanes == 0](const Point &point) {
-                         constexpr int64_t most_transfers = 16;
-                         return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
-                     });
-    // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where the last
-    // block is not whole, all of it comes first.
+    space.constraint(
+        "transfers along k", {"b_row_major", "k_block"},
+        "Where the last k tile is not whole, each tile of a row has a transfer of its own, and there are registers for a few.",
+        [whole = shape.k % lanes == 0](const Point &point) {
+            constexpr int64_t most_transfers = 16;
+            return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
+        });
+    // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where
+    // the last block is not whole, all of it comes first.
     const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed());
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
-                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it comes as a whole.",
+                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
+                     "comes as a whole.",
                      [=](const Point &point) {
                          const bool several = point["rows"] < shape.m || !shape.batch.empty();
-                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
+                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) &&
+                                                             point["k_block"] == k_tiles);
                      });
     if (shape.inner) {
         // The first point takes the least room: where that is too much, no other need be looked at.
@@ -173,38 +220,52 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
 }
 
 const Point &gemm_common_point() {
-    static const Point common = {{"row_pass", 0}, {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"k_alike", 0}, {"pads_split", 0}, {"m_outer", 1}, {"b_block", 1}};
+    static const Point common = {{"row_pass", 0},   {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"k_alike", 0},
+                                 {"pads_split", 0}, {"m_outer", 1},         {"b_block", 1}};
     return common;
 }
 
 Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     const int64_t round = machine.pad.count, rows = shape.m < round ? shape.m : std::min(shape.m / round, int64_t{4}) * round;
-    Point point = {{"rows", rows}, {"sums_in_registers", 0}, {"slots", 2}, {"b_row_major", 0}, {"b_resident", 0}, {"k_block", shape.k_tiles()}, {"weight_unroll", lanes % round == 0 ? round : lanes}, {"row_unroll", 1}};
+    Point point = {{"rows", rows},
+                   {"sums_in_registers", 0},
+                   {"slots", 2},
+                   {"b_row_major", 0},
+                   {"b_resident", 0},
+                   {"k_block", shape.k_tiles()},
+                   {"weight_unroll", lanes % round == 0 ? round : lanes},
+                   {"row_unroll", 1}};
     for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
         for (const auto &[name, value] : whole.values())
             if (name.ends_with("k_block")) point.set(name, 1);
-    while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows()) point.set("rows", point["rows"] - round);
+    while (point["rows"] > round && gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
+        point.set("rows", point["rows"] - round);
     if (point["rows"] % round == 0) point.set("row_unroll", round);
     return point;
 }
 
 std::string gemm_words(const GemmShape &shape, const Machine &machine, const Point &point) {
     const GemmPlan plan(shape, machine, point);
-    std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows) : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
-    text += plan.sums_in_registers ? ", sums in registers" : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
+    std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows)
+                                            : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
+    text += plan.sums_in_registers ? ", sums in registers"
+                                   : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
     if (point["k_ends_apart"]) text += ", the first and the last k tile apart";
-    if (plan.slots == 1 && machine.timed()) text += point["pads_split"] ? ", operands at once, on two pads each" : ", operands at once";
+    if (plan.slots == 1 && machine.timed())
+        text += point["pads_split"] ? ", operands at once, on two pads each" : ", operands at once";
     if (plan.alike) text += ", all k tiles alike";
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
-    text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first") : "";
+    text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
+                            : "";
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
-    text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"], point["b_row_major"] ? "along k" : "along the rows");
+    text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"],
+                        point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);
     if (shape.inner) text += "; rows made first by a product: " + gemm_words(*shape.inner, machine, inner_point(point));
     if (shape.prologue) text += "; rows made first: " + shape.prologue->words(machine, prologue_point(point));

@@ -30,10 +30,12 @@ public:
     GemmWorkload(const GemmShape &shape, GemmNames names) : shape_(shape), names_(std::move(names)) {
         for (auto [rows, columns] : {std::pair(shape.m, shape.k), std::pair(shape.n, shape.k), std::pair(shape.m, shape.n)})
             if (rows > largest_tensor / columns)
-                throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns, largest_tensor));
-        // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there instead,
-        // and B is the single row of the transposed product, which has the same bytes.
-        const bool matrices = std::all_of(shape.operands.begin(), shape.operands.end(), [](const GemmOperand &operand) { return operand.kind == GemmOperand::Matrix; });
+                throw Error(fmt::format("gemm {}: a tensor of {} x {} elements is larger than {}", this->shape(), rows, columns,
+                                        largest_tensor));
+        // The array keeps B and streams the rows of A. A B of one column would use one column of the array: A stays there
+        // instead, and B is the single row of the transposed product, which has the same bytes.
+        const bool matrices = std::all_of(shape.operands.begin(), shape.operands.end(),
+                                          [](const GemmOperand &operand) { return operand.kind == GemmOperand::Matrix; });
         exchanged_ = shape.n == 1 && shape.m > 1 && !shape.bias && matrices && !shape.makes_rows();
         computed_ = shape;
         if (exchanged_) {
@@ -47,8 +49,16 @@ public:
 
     std::string text() const override {
         if (!names_.text.empty()) return names_.text;
-        nlohmann::json text = {{"m", shape_.m}, {"n", shape_.n}, {"k", shape_.k}, {"type", "bf16"}, {"b", shape_.b_transposed ? "nk" : "kn"},
-                               {"bias", shape_.bias}, {"relu", shape_.relu}, {"addend", shape_.addend}, {"alpha", shape_.alpha}, {"beta", shape_.beta}};
+        nlohmann::json text = {{"m", shape_.m},
+                               {"n", shape_.n},
+                               {"k", shape_.k},
+                               {"type", "bf16"},
+                               {"b", shape_.b_transposed ? "nk" : "kn"},
+                               {"bias", shape_.bias},
+                               {"relu", shape_.relu},
+                               {"addend", shape_.addend},
+                               {"alpha", shape_.alpha},
+                               {"beta", shape_.beta}};
         if (shape_.blocked_sums) text["sums"] = "blocked";
         return text.dump();
     }
@@ -63,7 +73,9 @@ public:
         if (shape_.blocked_sums) text += ", blocked sums";
         return text;
     }
-    std::string shape() const override { return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k); }
+    std::string shape() const override {
+        return !names_.shape.empty() ? names_.shape : fmt::format("{}x{}x{}", shape_.m, shape_.n, shape_.k);
+    }
 
     std::vector<TensorSpec> inputs() const override { return in_operator_order(tensors_of(shape_)); }
     std::vector<TensorSpec> outputs() const override {
@@ -120,9 +132,13 @@ public:
         return shape_.epilogue ? with_term(bound, "epilogue", lane_cycles(machine, lanes)) : bound;
     }
     double draft(const Machine &machine, const Point &point) const override { return draft_of(computed_, machine, point); }
-    int64_t least_cycles(const Machine &machine, const Point &point) const override { return gemm_least_cycles(computed_, machine, point); }
+    int64_t least_cycles(const Machine &machine, const Point &point) const override {
+        return gemm_least_cycles(computed_, machine, point);
+    }
 
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {gemm_reference(shape_, in_product_order(inputs))}; }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        return {gemm_reference(shape_, in_product_order(inputs))};
+    }
     double tolerance_ulps() const override { return gemm_tolerance_ulps(shape_); }
     std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const override {
         return {gemm_host(shape_, machine, in_product_order(inputs))};
@@ -131,7 +147,9 @@ public:
 private:
     // In the kernel's order: A or what it is made of, B, bias or addend, operands.
     static std::vector<TensorSpec> tensors_of(const GemmShape &shape) {
-        std::vector<TensorSpec> tensors = shape.prologue ? shape.prologue->inputs() : shape.inner ? tensors_of(*shape.inner) : std::vector<TensorSpec>{{"A", shape.a_extents()}};
+        std::vector<TensorSpec> tensors = shape.prologue ? shape.prologue->inputs()
+                                          : shape.inner  ? tensors_of(*shape.inner)
+                                                         : std::vector<TensorSpec>{{"A", shape.a_extents()}};
         tensors.push_back({"B", shape.b_extents()});
         if (shape.bias) tensors.push_back({"bias", {shape.n}});
         if (shape.addend) tensors.push_back({"D", shape.addend_extents()});
@@ -139,8 +157,10 @@ private:
         return tensors;
     }
     static double flops_of(const GemmShape &shape) {
-        const auto elements = static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.products());
-        const double own = elements * (2 * static_cast<double>(shape.k) + (shape.alpha != 1) + shape.bias + shape.addend * (1 + (shape.beta != 1)) + shape.relu);
+        const auto elements =
+            static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.products());
+        const double own = elements * (2 * static_cast<double>(shape.k) + (shape.alpha != 1) + shape.bias +
+                                       shape.addend * (1 + (shape.beta != 1)) + shape.relu);
         return own + (shape.prologue ? shape.prologue->flops() : shape.inner ? flops_of(*shape.inner) : 0);
     }
 
@@ -164,14 +184,17 @@ private:
         return work;
     }
     static double draft_of(const GemmShape &shape, const Machine &machine, const Point &point) {
-        const double rows = shape.prologue ? shape.prologue->draft(machine, prologue_point(point)) : shape.inner ? inner_draft(shape, machine, point) : 0;
+        const double rows = shape.prologue ? shape.prologue->draft(machine, prologue_point(point))
+                            : shape.inner  ? inner_draft(shape, machine, point)
+                                           : 0;
         return rows + gemm_draft(shape, machine, point);
     }
     static double inner_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
         // An epilogue that is a loop of its own comes back into the instruction cache with each of them.
         constexpr double epilogue_loop = 300;
         const Point inner = inner_point(point);
-        const double loops = shape.inner->staged ? epilogue_loop * static_cast<double>(inner["stage_all"] != 0 ? 1 : shape.k_tiles()) : 0;
+        const double loops =
+            shape.inner->staged ? epilogue_loop * static_cast<double>(inner["stage_all"] != 0 ? 1 : shape.k_tiles()) : 0;
         return draft_of(*shape.inner, machine, inner) + (machine.timed() ? loops : 0);
     }
 
@@ -199,12 +222,14 @@ private:
 
     GemmShape shape_;
     GemmNames names_;
-    bool exchanged_ = false;   // A and B
-    GemmShape computed_;       // what is computed then
+    bool exchanged_ = false;  // A and B
+    GemmShape computed_;      // what is computed then
 };
 
 }  // namespace
 
-std::unique_ptr<Workload> gemm_workload(const GemmShape &shape, GemmNames names) { return std::make_unique<GemmWorkload>(shape, std::move(names)); }
+std::unique_ptr<Workload> gemm_workload(const GemmShape &shape, GemmNames names) {
+    return std::make_unique<GemmWorkload>(shape, std::move(names));
+}
 
 }  // namespace atalla

@@ -10,7 +10,8 @@
 
 namespace atalla {
 
-// How an operator calls a product, and the shape of its result as PyTorch has it; where it does not say, the product's own sizes do.
+// How an operator calls a product, and the shape of its result as PyTorch has it; where it does not say, the product's own
+// sizes do.
 struct GemmNames {
     std::string text, title, shape;
     std::optional<Shape> result;

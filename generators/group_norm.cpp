@@ -35,31 +35,44 @@ public:
     Space space(const Machine &machine) const override {
         Space space;
         space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16))
-            .parameter("vector_unroll", "vectors of a channel in straight-line code, of the steps that are no sums", divisors(shape_.vectors(), lanes))
-            .parameter("sum_unroll", "vectors of a channel that are summed in straight-line code", divisors(shape_.vectors(), lanes));
+            .parameter("vector_unroll", "vectors of a channel in straight-line code, of the steps that are no sums",
+                       divisors(shape_.vectors(), lanes))
+            .parameter("sum_unroll", "vectors of a channel that are summed in straight-line code",
+                       divisors(shape_.vectors(), lanes));
         constexpr int64_t most_unrolled = 32;
-        space.constraint("code", {"channel_unroll", "vector_unroll", "sum_unroll"}, "Straight-line code fits the instruction cache.", [](const Point &point) {
-            return point["channel_unroll"] * std::max(point["vector_unroll"], point["sum_unroll"]) <= most_unrolled;
-        });
-        space.constraint("channels", {"channel_unroll", "vector_unroll", "sum_unroll"}, "Several channels are straight-line code where all vectors of each are.", [vectors = shape_.vectors()](const Point &point) {
-            return point["channel_unroll"] == 1 || (point["vector_unroll"] == vectors && point["sum_unroll"] == vectors);
-        });
+        space.constraint("code", {"channel_unroll", "vector_unroll", "sum_unroll"},
+                         "Straight-line code fits the instruction cache.", [](const Point &point) {
+                             return point["channel_unroll"] * std::max(point["vector_unroll"], point["sum_unroll"]) <=
+                                    most_unrolled;
+                         });
+        space.constraint("channels", {"channel_unroll", "vector_unroll", "sum_unroll"},
+                         "Several channels are straight-line code where all vectors of each are.",
+                         [vectors = shape_.vectors()](const Point &point) {
+                             return point["channel_unroll"] == 1 ||
+                                    (point["vector_unroll"] == vectors && point["sum_unroll"] == vectors);
+                         });
         add_skewed(space, machine, {{"channel_unroll", 1}, {"vector_unroll", 1}, {"sum_unroll", 1}});
-        space.constraint("pads", {"channel_unroll", "vector_unroll", "sum_unroll", "skewed"}, "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
-            if (point["skewed"] != 0) return skewed_fits(machine);
-            const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
-            const auto is_round = [&](const char *unroll) { return point["channel_unroll"] * point[unroll] % machine.pad.count == 0; };
-            const bool round = is_round("vector_unroll") && is_round("sum_unroll");
-            std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}};
-            for (const bool given : {shape_.weight, shape_.bias})
-                if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
-            return fit_pads(machine, uses);
-        });
+        space.constraint(
+            "pads", {"channel_unroll", "vector_unroll", "sum_unroll", "skewed"},
+            "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
+                if (point["skewed"] != 0) return skewed_fits(machine);
+                const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
+                const auto is_round = [&](const char *unroll) {
+                    return point["channel_unroll"] * point[unroll] % machine.pad.count == 0;
+                };
+                const bool round = is_round("vector_unroll") && is_round("sum_unroll");
+                std::vector<PadUse> uses = {{slots * shape_.rows(), round}, {slots * shape_.rows(), round}};
+                for (const bool given : {shape_.weight, shape_.bias})
+                    if (given)
+                        uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}});
+                return fit_pads(machine, uses);
+            });
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
         if (point["skewed"] != 0) return skewed_words(point);
-        return fmt::format("{} channels, {} vectors of each in straight-line code, {} where they are summed", point["channel_unroll"], point["vector_unroll"], point["sum_unroll"]);
+        return fmt::format("{} channels, {} vectors of each in straight-line code, {} where they are summed",
+                           point["channel_unroll"], point["vector_unroll"], point["sum_unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
         if (point["skewed"] != 0) return skewed_draft(machine, point);
@@ -67,17 +80,21 @@ public:
         constexpr double most_packets = 380, miss = 11, array_latency = 110, loop_cost = 20, steps = 6, summed = 10;
         const auto rows = static_cast<double>(shape_.rows());
         const auto unrolled = [&](const char *name) { return static_cast<double>(point["channel_unroll"] * point[name]); };
-        const double sums = rows * (14 + 2 * array_latency / unrolled("sum_unroll")), others = rows * (10 + 2 * loop_cost / unrolled("vector_unroll"));
+        const double sums = rows * (14 + 2 * array_latency / unrolled("sum_unroll")),
+                     others = rows * (10 + 2 * loop_cost / unrolled("vector_unroll"));
         const double packets = 100 + unrolled("vector_unroll") * steps + unrolled("sum_unroll") * summed;
         const double missed = miss * std::max(0.0, packets - most_packets);
         const double group = 600 + sums + others + (machine.timed() ? missed : 0);
-        return (machine.timed() ? 900 : 60) + static_cast<double>(shape_.groups * shape_.images) * group + 30 * static_cast<double>(shape_.all_channels() * (shape_.weight + shape_.bias));
+        return (machine.timed() ? 900 : 60) + static_cast<double>(shape_.groups * shape_.images) * group +
+               30 * static_cast<double>(shape_.all_channels() * (shape_.weight + shape_.bias));
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
-        const auto value = [](const TensorData &data, int64_t at) { return static_cast<double>(bf16_float(data[static_cast<size_t>(at)])); };
+        const auto value = [](const TensorData &data, int64_t at) {
+            return static_cast<double>(bf16_float(data[static_cast<size_t>(at)]));
+        };
         const int64_t count = shape_.channels * shape_.area;
         Reference reference;
         for (int64_t group = 0; group < shape_.groups * shape_.images; group++) {
@@ -91,7 +108,8 @@ public:
             const double scale = 1 / std::sqrt(squares + shape_.epsilon);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t channel = group % shape_.groups * shape_.channels + i / shape_.area;
-                const double weight = shape_.weight ? value(inputs[1], channel) : 1, bias = shape_.bias ? value(inputs.back(), channel) : 0;
+                const double weight = shape_.weight ? value(inputs[1], channel) : 1,
+                             bias = shape_.bias ? value(inputs.back(), channel) : 0;
                 reference.values.push_back((value(inputs[0], group * count + i) - mean) * scale * weight + bias);
                 reference.peaks.push_back(std::max(largest * scale * std::abs(weight), std::abs(bias)));
             }
@@ -116,7 +134,8 @@ protected:
 
     // ---- a group as one row, whose passes are one loop (row_kernel.h)
 
-    // Vectors of a group that are taken at a time; 0: each pass is a loop of its own, with points of `others` alone at their least values else.
+    // Vectors of a group that are taken at a time; 0: each pass is a loop of its own, with points of `others` alone at their
+    // least values else.
     void add_skewed(Space &space, const Machine &machine, const std::vector<std::pair<std::string, int64_t>> &others) const {
         constexpr int64_t most_unrolled = 32;
         std::vector<int64_t> unrolls = {0};
@@ -124,35 +143,49 @@ protected:
         if (machine.timed() && shape_.has_vector_rows() && row_shape().fills_array())
             for (const int64_t unroll : divisors(vectors, std::min(most_unrolled, vectors - 1)))
                 if (unroll % parts == 0) unrolls.push_back(unroll);
-        space.parameter("skewed", "vectors of a group at a time where the passes over groups are one loop, each on another group; 0: loops of their own", unrolls);
+        space.parameter("skewed",
+                        "vectors of a group at a time where the passes over groups are one loop, each on another group; 0: "
+                        "loops of their own",
+                        unrolls);
         std::vector<std::string> names = {"skewed"};
         for (const auto &[name, value] : others) names.push_back(name);
-        space.constraint("skewed", names, "Passes that are one loop have nothing else to choose.", [others](const Point &point) {
-            return point["skewed"] == 0 || std::all_of(others.begin(), others.end(), [&](const auto &other) { return point[other.first] == other.second; });
-        });
+        space.constraint("skewed", names, "Passes that are one loop have nothing else to choose.",
+                         [others](const Point &point) {
+                             return point["skewed"] == 0 || std::all_of(others.begin(), others.end(), [&](const auto &other) {
+                                        return point[other.first] == other.second;
+                                    });
+                         });
     }
     bool skewed_fits(const Machine &machine) const {
-        constexpr int64_t slots = 2, waiting = 4;   // of differences, and of elements until they are scaled
-        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors), rows = vectors / parts * round_up(parts, machine.pad.count);
+        constexpr int64_t slots = 2, waiting = 4;  // of differences, and of elements until they are scaled
+        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors),
+                      rows = vectors / parts * round_up(parts, machine.pad.count);
         std::vector<PadUse> uses(2, {slots * rows, true});
         uses.insert(uses.end(), {{waiting * rows, true}, {waiting * rows, true}, {rows, true}});
         for (const bool given : {shape_.weight, shape_.bias})
-            if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * vectors, false}});
+            if (given)
+                uses.insert(uses.end(), {{shape_.spread_rows(), false},
+                                         {tiles_of(shape_.all_channels()), false},
+                                         {shape_.groups * vectors, false}});
         return fit_pads(machine, uses);
     }
-    static std::string skewed_words(const Point &point) { return fmt::format("a group as one row; {} vectors at a time, all passes in one loop", point["skewed"]); }
+    static std::string skewed_words(const Point &point) {
+        return fmt::format("a group as one row; {} vectors at a time, all passes in one loop", point["skewed"]);
+    }
     double skewed_draft(const Machine &machine, const Point &point) const {
         RowCost cost;
         cost.adds = 1 + shape_.bias;
         cost.muls = 2 + shape_.weight;
         cost.passes = 3;
         constexpr double of_channel = 16, of_vector = 3.5;
-        const double made = of_channel * static_cast<double>(shape_.all_channels()) + of_vector * static_cast<double>(shape_.groups * row_shape().vectors());
+        const double made = of_channel * static_cast<double>(shape_.all_channels()) +
+                            of_vector * static_cast<double>(shape_.groups * row_shape().vectors());
         return row_draft(row_shape(), machine, row_point(point), cost) + (shape_.weight + shape_.bias) * made;
     }
     KernelDefinition build_skewed(const Machine &machine, const Point &point) const;
     // A value at element `n` of a group, times the weight and plus the bias, from rows for each of `count` vectors.
-    Expr with_numbers_of_vectors(KernelDefinition &kernel, Expr value, const Func &ones, int count, const Expr &n, const Expr &group) const {
+    Expr with_numbers_of_vectors(KernelDefinition &kernel, Expr value, const Func &ones, int count, const Expr &n,
+                                 const Expr &group) const {
         std::vector<Func> channels;
         if (shape_.weight) channels.push_back(channel_rows(kernel, "weight", shape_, ones));
         if (shape_.bias) channels.push_back(channel_rows(kernel, "bias", shape_, ones));
@@ -165,7 +198,8 @@ protected:
     }
     RowShape row_shape() const { return {shape_.groups * shape_.images, shape_.length()}; }
     static Point row_point(const Point &point) {
-        return {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", point["skewed"]}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}, {"skewed", 1}};
+        return {{"rows", 1},    {"row_unroll", 1}, {"vector_unroll", point["skewed"]}, {"reduced", 0}, {"stored", 0},
+                {"grouped", 0}, {"skewed", 1}};
     }
 
     GroupShape shape_;
@@ -184,15 +218,18 @@ KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &po
 
 KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
     if (point["skewed"] != 0) return build_skewed(machine, point);
-    const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups), images = size(shape_.images), vectors = size(shape_.vectors());
-    const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]), sum_unroll = size(point["sum_unroll"]);
+    const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups),
+              images = size(shape_.images), vectors = size(shape_.vectors());
+    const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]),
+              sum_unroll = size(point["sum_unroll"]);
     const bool narrow = area % lanes != 0;
     const Var n("n"), c("c"), g("g"), i("i"), k("k"), w("w"), l("l"), b("b");
     const ImageParam image = tensor("X", {area, channels, groups, images});
     KernelDefinition kernel;
     kernel.arguments = {image};
 
-    Func ones("ones"), xs("X_rows"), mean("mean"), centred("centred"), square("square"), scale("scale"), result("result"), out("Y");
+    Func ones("ones"), xs("X_rows"), mean("mean"), centred("centred"), square("square"), scale("scale"), result("result"),
+        out("Y");
     ones(k, w) = bf16(1.0f);
     if (narrow) {
         xs(n, c, g, i) = bf16(0.0f);
@@ -207,7 +244,8 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
         RDom depth, all;
     };
     const auto total = [&](const std::string &name, const Func &values) {
-        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), RDom(0, lanes, name + "_q"), RDom(0, vectors, 0, channels, name + "_r")};
+        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), RDom(0, lanes, name + "_q"),
+                RDom(0, vectors, 0, channels, name + "_r")};
         t.part(l, b, c, g, i) = 0.0f;
         t.part(l, b, c, g, i) += f32(values(b * lanes + t.depth, c, g, i)) * f32(ones(t.depth, l));
         t.block(l, b, c, g, i) = bf16(t.part(l, b, c, g, i));
@@ -239,8 +277,10 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
         if (vector_unroll > 1) f.split(no, no, nu, vector_unroll);
         if (channel_unroll > 1) {
             f.split(c, c, cu, channel_unroll);
-            if (vector_unroll > 1) f.reorder(ni, nu, cu, no, c);
-            else f.reorder(ni, cu, no, c);
+            if (vector_unroll > 1)
+                f.reorder(ni, nu, cu, no, c);
+            else
+                f.reorder(ni, cu, no, c);
         }
     };
     for (Func f : {xs, result}) {
@@ -267,7 +307,13 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
             if (sum_unroll > 1) t->sum.update().reorder(ru, t->all.x, ruy, t->all.y);
         }
         t->block.compute_at(at).bound_extent(l, lanes).vectorize(l, lanes);
-        t->part.compute_at(at).vectorize(l, lanes).update().reorder(t->depth, l).atomic().vectorize(l, lanes).vectorize(t->depth, lanes);
+        t->part.compute_at(at)
+            .vectorize(l, lanes)
+            .update()
+            .reorder(t->depth, l)
+            .atomic()
+            .vectorize(l, lanes)
+            .vectorize(t->depth, lanes);
         if (t == &squares) square.compute_at(at).vectorize(n, lanes);
         in_registers({t->part, t->block, t->sum});
     }
@@ -281,14 +327,15 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
     return named(std::move(kernel));
 }
 
-// Groups of channels that end inside vectors, while whole groups do not: a group is one row of vectors, whatever its channels. Up to 32
-// vectors are the weights of the array, through which a row of ones goes, and each vector has rows of its own for the weights and
-// biases of its lanes.
+// Groups of channels that end inside vectors, while whole groups do not: a group is one row of vectors, whatever its channels.
+// Up to 32 vectors are the weights of the array, through which a row of ones goes, and each vector has rows of its own for the
+// weights and biases of its lanes.
 class ContiguousGroupNorm : public GroupNorm {
 public:
     using GroupNorm::GroupNorm;
 
-    // Several tiles of at least half as many vectors as the array has weights, and few rows for weights and biases, which are made by little code.
+    // Several tiles of at least half as many vectors as the array has weights, and few rows for weights and biases, which are
+    // made by little code.
     static bool suits(const GroupShape &shape) {
         constexpr int64_t least_tiles = 2;
         if (shape.area % lanes == 0 || !shape.has_vector_rows()) return false;
@@ -297,7 +344,7 @@ public:
     }
 
     Space space(const Machine &machine) const override {
-        constexpr int64_t most_unrolled = 32, most_share = 24;   // of the vectors that no result needs
+        constexpr int64_t most_unrolled = 32, most_share = 24;  // of the vectors that no result needs
         std::vector<int64_t> unrolls;
         for (int64_t unroll = 1; unroll <= std::min(all(), most_unrolled); unroll++)
             if ((round_up(all(), unroll) - all()) * most_share <= all()) unrolls.push_back(unroll);
@@ -306,33 +353,52 @@ public:
         space.parameter("vector_unroll", "vectors of the result in straight-line code", unrolls)
             .parameter("sum_unroll", "vectors that become weights in straight-line code, where they are summed", weights)
             .parameter("square_unroll", "the same, of squares", weights);
-        add_skewed(space, machine, {{"vector_unroll", unrolls.front()}, {"sum_unroll", weights.front()}, {"square_unroll", weights.front()}});
-        space.constraint("pads", {"vector_unroll", "skewed"}, "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.", [=, this](const Point &point) {
-            if (point["skewed"] != 0) return skewed_fits(machine);
-            const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
-            std::vector<PadUse> uses = {{slots * image_rows(point), round(machine, point)}, {slots * result_rows(point), round(machine, point)}, {tiles(), false}, {tiles(), false}};
-            for (const bool given : {shape_.weight, shape_.bias})
-                if (given) uses.insert(uses.end(), {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {shape_.groups * result_rows(point), false}});
-            return fit_pads(machine, uses);
-        });
+        add_skewed(space, machine,
+                   {{"vector_unroll", unrolls.front()}, {"sum_unroll", weights.front()}, {"square_unroll", weights.front()}});
+        space.constraint("pads", {"vector_unroll", "skewed"},
+                         "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.",
+                         [=, this](const Point &point) {
+                             if (point["skewed"] != 0) return skewed_fits(machine);
+                             const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
+                             std::vector<PadUse> uses = {{slots * image_rows(point), round(machine, point)},
+                                                         {slots * result_rows(point), round(machine, point)},
+                                                         {tiles(), false},
+                                                         {tiles(), false}};
+                             for (const bool given : {shape_.weight, shape_.bias})
+                                 if (given)
+                                     uses.insert(uses.end(), {{shape_.spread_rows(), false},
+                                                              {tiles_of(shape_.all_channels()), false},
+                                                              {shape_.groups * result_rows(point), false}});
+                             return fit_pads(machine, uses);
+                         });
         return space;
     }
     std::string words(const Machine &, const Point &point) const override {
         if (point["skewed"] != 0) return skewed_words(point);
-        return fmt::format("{} vectors of the result in straight-line code, {} where they are summed, {} where they are squared", point["vector_unroll"], point["sum_unroll"], point["square_unroll"]);
+        return fmt::format(
+            "{} vectors of the result in straight-line code, {} where they are summed, {} where they are squared",
+            point["vector_unroll"], point["sum_unroll"], point["square_unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
         if (point["skewed"] != 0) return skewed_draft(machine, point);
-        // Straight-line code beyond what the instruction cache keeps comes from memory for each group. A loop that fills a tile waits for its sums.
-        constexpr double start = 900, group_latency = 700, most_packets = 340, miss = 16, wait = 50, loop_cost = 12, tile = 75, squared = 5, one_pad = 4, iteration = 20;
+        // Straight-line code beyond what the instruction cache keeps comes from memory for each group. A loop that fills a tile
+        // waits for its sums.
+        constexpr double start = 900, group_latency = 700, most_packets = 340, miss = 16, wait = 50, loop_cost = 12, tile = 75,
+                         squared = 5, one_pad = 4, iteration = 20;
         const auto vectors = static_cast<double>(all()), unroll = static_cast<double>(point["vector_unroll"]);
-        const auto sum_unroll = static_cast<double>(point["sum_unroll"]), square_unroll = static_cast<double>(point["square_unroll"]);
+        const auto sum_unroll = static_cast<double>(point["sum_unroll"]),
+                   square_unroll = static_cast<double>(point["square_unroll"]);
         const auto filling = [&](double straight) { return straight < lanes ? wait + lanes / straight * loop_cost : 0; };
         const double packets = 130 + 10 * unroll + 2.5 * sum_unroll + 6 * square_unroll;
-        const double sums = static_cast<double>(tiles()) * (2 * tile + lanes * squared + filling(sum_unroll) + filling(square_unroll));
-        const double lane = static_cast<double>(machine.vec.ii) * std::max<double>(1 + shape_.bias, 1 + shape_.weight) + (round(machine, point) ? 0 : one_pad);
-        const double group = group_latency + sums + vectors * (lane + iteration / unroll) + (machine.timed() ? miss * std::max(0.0, packets - most_packets) : 0);
-        const double channels = static_cast<double>(shape_.weight + shape_.bias) * (16 * static_cast<double>(shape_.all_channels()) + 2 * static_cast<double>(shape_.groups) * vectors);
+        const double sums =
+            static_cast<double>(tiles()) * (2 * tile + lanes * squared + filling(sum_unroll) + filling(square_unroll));
+        const double lane = static_cast<double>(machine.vec.ii) * std::max<double>(1 + shape_.bias, 1 + shape_.weight) +
+                            (round(machine, point) ? 0 : one_pad);
+        const double group = group_latency + sums + vectors * (lane + iteration / unroll) +
+                             (machine.timed() ? miss * std::max(0.0, packets - most_packets) : 0);
+        const double channels =
+            static_cast<double>(shape_.weight + shape_.bias) *
+            (16 * static_cast<double>(shape_.all_channels()) + 2 * static_cast<double>(shape_.groups) * vectors);
         return (machine.timed() ? start : 60) + static_cast<double>(shape_.groups * shape_.images) * group + channels;
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
@@ -366,16 +432,25 @@ private:
     // A tile is 32 vectors, of which only members count.
     int64_t image_rows(const Point &point) const { return std::max(result_rows(point), all() + lanes - members(all())); }
     // Do the vectors go round the pads?
-    bool round(const Machine &machine, const Point &point) const { return point["vector_unroll"] % machine.pad.count == 0 && members(all()) % machine.pad.count == 0; }
+    bool round(const Machine &machine, const Point &point) const {
+        return point["vector_unroll"] % machine.pad.count == 0 && members(all()) % machine.pad.count == 0;
+    }
 
     Var n_{"n"}, g_{"g"}, i_{"i"}, k_{"k"}, w_{"w"}, l_{"l"}, t_{"t"}, s_{"s"};
 };
 
 // Lane w is the sum of vector w, rounded to bf16. The reduction unit adds those of a tile; tiles are added in float32.
-ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name, const std::function<Expr(const Expr &)> &value) const {
+ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name,
+                                                      const std::function<Expr(const Expr &)> &value) const {
     const int part = static_cast<int>(members(all()));
-    Total s{Func(name + "_weights"), Func(name + "_part"), Func(name + "_block"), Func(name + "_group"), Func(name),
-            RDom(0, lanes, name + "_q"), RDom(0, lanes, name + "_g"), RDom(0, static_cast<int>(tiles()), name + "_r")};
+    Total s{Func(name + "_weights"),
+            Func(name + "_part"),
+            Func(name + "_block"),
+            Func(name + "_group"),
+            Func(name),
+            RDom(0, lanes, name + "_q"),
+            RDom(0, lanes, name + "_g"),
+            RDom(0, static_cast<int>(tiles()), name + "_r")};
     s.weights(k_, w_, t_, g_, i_) = value((t_ * part + w_) * lanes + k_);
     s.part(l_, t_, g_, i_) = 0.0f;
     s.part(l_, t_, g_, i_) += f32(s.weights(s.depth, l_, t_, g_, i_));
@@ -391,8 +466,19 @@ ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name, c
 // What leaves the array goes to the pads: a loop that waited for the sums of its tiles would not overlap.
 void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unroll) const {
     s.block.compute_at(at).bound_extent(l_, lanes).bound_extent(t_, static_cast<int>(tiles())).vectorize(l_, lanes);
-    s.part.compute_at(s.block, t_).bound_extent(l_, lanes).vectorize(l_, lanes).update().reorder(s.depth, l_).atomic().vectorize(l_, lanes).vectorize(s.depth, lanes);
-    s.weights.compute_at(s.block, t_).bound_extent(k_, lanes).bound_extent(w_, lanes).split(w_, w_, Var("w_unroll"), unroll).vectorize(k_);
+    s.part.compute_at(s.block, t_)
+        .bound_extent(l_, lanes)
+        .vectorize(l_, lanes)
+        .update()
+        .reorder(s.depth, l_)
+        .atomic()
+        .vectorize(l_, lanes)
+        .vectorize(s.depth, lanes);
+    s.weights.compute_at(s.block, t_)
+        .bound_extent(k_, lanes)
+        .bound_extent(w_, lanes)
+        .split(w_, w_, Var("w_unroll"), unroll)
+        .vectorize(k_);
     s.total.compute_at(at);
     const RVar ro("ro"), ru("r_unroll");
     s.total.update().split(s.tiles, ro, ru, largest_divisor(static_cast<int>(tiles())));
@@ -403,7 +489,8 @@ void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unro
 
 KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point &point) const {
     if (point["skewed"] != 0) return build_skewed(machine, point);
-    const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images), vector_unroll = size(point["vector_unroll"]);
+    const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images),
+              vector_unroll = size(point["vector_unroll"]);
     const ImageParam image = tensor("X", {length, groups, images});
     KernelDefinition kernel;
     kernel.arguments = {image};
@@ -451,13 +538,19 @@ KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point 
 
 std::unique_ptr<Workload> group_norm(const WorkloadRequest &request) {
     const Shape &x = request.shape("x");
-    if (x.size() < 2) throw Error(fmt::format("{}: expected at least 2 dimensions, of which the second is the channel, but got {}", request.op, shape_text(x)));
+    if (x.size() < 2)
+        throw Error(fmt::format("{}: expected at least 2 dimensions, of which the second is the channel, but got {}",
+                                request.op, shape_text(x)));
     const int64_t groups = request.integer("num_groups");
     if (groups < 1) throw Error(fmt::format("{}: expected num_groups to be at least 1, but got {}", request.op, groups));
-    if (x[1] % groups != 0) throw Error(fmt::format("{}: expected the number of channels to be divisible by num_groups, but got an input of {} and num_groups={}", request.op, shape_text(x), groups));
+    if (x[1] % groups != 0)
+        throw Error(fmt::format(
+            "{}: expected the number of channels to be divisible by num_groups, but got an input of {} and num_groups={}",
+            request.op, shape_text(x), groups));
     for (const char *name : {"weight", "bias"})
         if (request.has(name) && request.shape(name) != Shape{x[1]})
-            throw Error(fmt::format("{}: expected {} to be a vector with an element for each of the {} channels, but got {}", request.op, name, x[1], shape_text(request.shape(name))));
+            throw Error(fmt::format("{}: expected {} to be a vector with an element for each of the {} channels, but got {}",
+                                    request.op, name, x[1], shape_text(request.shape(name))));
     if (element_count(x) == 0) return constant_workload(request, x);
     GroupShape shape;
     shape.images = x[0];
@@ -478,15 +571,20 @@ std::vector<OperatorDeclaration> group_norm_operators() {
     row.name = "group_norm";
     row.schemas = {"group_norm"};
     row.help = "(x - mean) / sqrt(variance + eps) * weight + bias in groups of channels";
-    row.card = {"normalization",
-                "mean and mean of squared differences from it: blocks of 32 of a channel through the array, added in fp32 (of a group whose channels end inside vectors and that itself does not, blocks of 32 of the group, up to 32 of them added and rounded likewise); fp32 reciprocal of the root; then in bf16, with a row of lanes for each channel",
-                "channels and vectors in straight-line code, of sums and of other steps",
-                "dram, and lanes: the additions and multiplications of each vector",
-                "float64, to 4 units of the largest of the group as it is scaled",
-                "any sizes with the channel as second dimension; weight and bias may be left out",
-                "groups that do not fit the pads twice, or four times where there are several",
-                "nothing yet"};
-    row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors of the channels", false}, {"bias", {"bias"}, "addends of the channels", false}};
+    row.card = {
+        "normalization",
+        "mean and mean of squared differences from it: blocks of 32 of a channel through the array, added in fp32 (of a group "
+        "whose channels end inside vectors and that itself does not, blocks of 32 of the group, up to 32 of them added and "
+        "rounded likewise); fp32 reciprocal of the root; then in bf16, with a row of lanes for each channel",
+        "channels and vectors in straight-line code, of sums and of other steps",
+        "dram, and lanes: the additions and multiplications of each vector",
+        "float64, to 4 units of the largest of the group as it is scaled",
+        "any sizes with the channel as second dimension; weight and bias may be left out",
+        "groups that do not fit the pads twice, or four times where there are several",
+        "nothing yet"};
+    row.tensors = {{"x", {"input"}, "the tensor"},
+                   {"weight", {"weight"}, "factors of the channels", false},
+                   {"bias", {"bias"}, "addends of the channels", false}};
     row.attributes = {{"num_groups", "groups that the channels are divided into", 1}, {"eps", "added to the variance", 1e-5}};
     row.example = {{"shape", "4x64x28x28,64,64"}, {"num_groups", "8"}};
     row.ignored = {"cudnn_enabled"};

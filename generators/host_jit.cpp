@@ -17,7 +17,8 @@ using Buffer = Halide::Buffer<>;
 // The oldest x86-64 has no fused multiply-add and no bf16 instructions of its own, so the answer is the same everywhere.
 Halide::Target host_target() {
     Halide::Target target = Halide::get_host_target();
-    if (target.arch == Halide::Target::X86) target = Halide::Target(target.os, Halide::Target::X86, 64, {Halide::Target::SSE41});
+    if (target.arch == Halide::Target::X86)
+        target = Halide::Target(target.os, Halide::Target::X86, 64, {Halide::Target::SSE41});
     // Without strict floats LLVM adds in another order, in which other sums overflow.
     return target.with_feature(Halide::Target::NoAsserts).with_feature(Halide::Target::StrictFloat);
 }

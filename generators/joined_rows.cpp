@@ -22,7 +22,9 @@ int constant(int64_t value) { return static_cast<int>(value); }
 
 int64_t JoinedRows::vectors() const { return elements * rows / lanes; }
 
-bool JoinedRows::suits() const { return elements >= lanes && (elements % lanes != 0 || elements > longest_whole) && elements * rows % lanes == 0; }
+bool JoinedRows::suits() const {
+    return elements >= lanes && (elements % lanes != 0 || elements > longest_whole) && elements * rows % lanes == 0;
+}
 
 Chunks::Chunks(const JoinedRows &run, int64_t vectors) : run_(run), vectors_(vectors) {
     const int64_t length = vectors * lanes, both = std::lcm(length, run.elements);
@@ -48,7 +50,8 @@ Chunks::Chunks(const JoinedRows &run, int64_t vectors) : run_(run), vectors_(vec
 Expr Chunks::row_of(const Expr &element) const {
     const Expr vector = element / lanes % constant(vectors_);
     Expr row = 0;
-    if (of_chunk() == vectors_) row = vector;
+    if (of_chunk() == vectors_)
+        row = vector;
     else
         for (size_t i = 1; i < starts_.size(); i++) row += select(vector < constant(starts_[i]), 0, 1);
     return element / constant(vectors_ * lanes) * constant(of_chunk()) + row;
@@ -57,9 +60,11 @@ Expr Chunks::row_of(const Expr &element) const {
 Expr Chunks::value(const Func &number, const Expr &lane, const Expr &at, const Expr &first) const {
     const Expr of_chunk_at = at % constant(of_chunk());
     Expr vector = 0;
-    if (of_chunk() == vectors_) vector = of_chunk_at;
+    if (of_chunk() == vectors_)
+        vector = of_chunk_at;
     else
-        for (size_t i = 1; i < starts_.size(); i++) vector += select(of_chunk_at < constant(static_cast<int64_t>(i)), 0, constant(starts_[i] - starts_[i - 1]));
+        for (size_t i = 1; i < starts_.size(); i++)
+            vector += select(of_chunk_at < constant(static_cast<int64_t>(i)), 0, constant(starts_[i] - starts_[i - 1]));
     const Expr element = (at / constant(of_chunk()) * constant(vectors_) + vector) * lanes;
     const Expr row = element / constant(run_.elements), last = (element + (lanes - 1)) / constant(run_.elements);
     const Expr own = (row + 1) * constant(run_.elements) - element;

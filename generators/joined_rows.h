@@ -1,5 +1,5 @@
-// Rows that end inside vectors, or are too long to come whole, one behind the other in memory, as one run of vectors; each has a number, which
-// all of its elements meet.
+// Rows that end inside vectors, or are too long to come whole, one behind the other in memory, as one run of vectors; each has
+// a number, which all of its elements meet.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct JoinedRows {
     bool suits() const;
 };
 
-// The vectors of a run in chunks of straight-line code. Vectors beside each other that have the same row in every chunk share one vector of
-// numbers, so that a chunk has fewer of these; they repeat, some rows on, after some chunks.
+// The vectors of a run in chunks of straight-line code. Vectors beside each other that have the same row in every chunk share
+// one vector of numbers, so that a chunk has fewer of these; they repeat, some rows on, after some chunks.
 class Chunks {
 public:
     Chunks(const JoinedRows &run, int64_t vectors);
@@ -34,14 +34,15 @@ public:
     // Which of all of them the vector of an element of the run meets.
     Halide::Expr row_of(const Halide::Expr &element) const;
     // Number `at` of a period that begins with row `first`, in a lane, of `number`s over a lane and a row.
-    Halide::Expr value(const Halide::Func &number, const Halide::Expr &lane, const Halide::Expr &at, const Halide::Expr &first) const;
+    Halide::Expr value(const Halide::Func &number, const Halide::Expr &lane, const Halide::Expr &at,
+                       const Halide::Expr &first) const;
     int64_t rows_of_period() const { return rows_; }
 
 private:
     JoinedRows run_;
-    int64_t vectors_;               // of a chunk
-    int64_t period_ = 1, rows_ = 1; // chunks, and the rows in them
-    std::vector<int64_t> starts_;   // the first vector that meets each vector of numbers of a chunk
+    int64_t vectors_;                // of a chunk
+    int64_t period_ = 1, rows_ = 1;  // chunks, and the rows in them
+    std::vector<int64_t> starts_;    // the first vector that meets each vector of numbers of a chunk
     bool suits_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace atalla {
 
 struct TensorSpec {
     std::string name;
-    std::vector<int64_t> extents;   // innermost first; bf16, dense
+    std::vector<int64_t> extents;  // innermost first; bf16, dense
     int64_t elements() const {
         int64_t n = 1;
         for (int64_t e : extents) n *= e;
@@ -23,11 +23,14 @@ struct TensorSpec {
 
 struct KernelDefinition {
     Halide::Pipeline pipeline;
-    std::vector<Halide::Argument> arguments;   // inputs, in order
+    std::vector<Halide::Argument> arguments;  // inputs, in order
     std::vector<TensorSpec> inputs, outputs;
-    std::map<std::string, codegen::PadLayout> layouts;   // how the rows of a Func lie in the pads, by its name without Halide's "$1"
+    std::map<std::string, codegen::PadLayout>
+        layouts;  // how the rows of a Func lie in the pads, by its name without Halide's "$1"
 
-    void lay_out(const Halide::Func &func, const codegen::PadLayout &layout) { layouts[func.name().substr(0, func.name().find('$'))] = layout; }
+    void lay_out(const Halide::Func &func, const codegen::PadLayout &layout) {
+        layouts[func.name().substr(0, func.name().find('$'))] = layout;
+    }
 };
 
 }  // namespace atalla

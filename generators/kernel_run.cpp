@@ -12,7 +12,9 @@ std::vector<TensorSpec> all_tensors(const KernelDefinition &kernel) {
     return tensors;
 }
 
-std::span<const uint8_t> bytes_of(const TensorData &data) { return {reinterpret_cast<const uint8_t *>(data.data()), data.size() * 2}; }
+std::span<const uint8_t> bytes_of(const TensorData &data) {
+    return {reinterpret_cast<const uint8_t *>(data.data()), data.size() * 2};
+}
 
 }  // namespace
 
@@ -28,7 +30,8 @@ KernelRun run_kernel(const KernelDefinition &kernel, const codegen::CompiledKern
     const std::vector<TensorSpec> tensors = all_tensors(kernel);
     Simulator simulator(machine);
     Program program = compiled.program;
-    for (size_t i = 0; i < addresses.size(); i++) program.data[static_cast<uint32_t>(0x3C + 4 * i)] = static_cast<uint32_t>(addresses[i]);
+    for (size_t i = 0; i < addresses.size(); i++)
+        program.data[static_cast<uint32_t>(0x3C + 4 * i)] = static_cast<uint32_t>(addresses[i]);
     simulator.load(program);
     const std::vector<uint8_t> fence(tensor_guard_bytes, guard);
     for (size_t i = 0; i < tensors.size(); i++) {

@@ -11,9 +11,10 @@
 
 namespace atalla {
 
-using TensorData = std::vector<uint16_t>;   // bf16 patterns, row-major
+using TensorData = std::vector<uint16_t>;  // bf16 patterns, row-major
 
-// Byte addresses of inputs then outputs: above the parameter block, each at its tensor_start(). Error if memory cannot hold them.
+// Byte addresses of inputs then outputs: above the parameter block, each at its tensor_start(). Error if memory cannot hold
+// them.
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine);
 
 // For RunOptions::left_in_pads: a NaN, which shows wherever a kernel takes in what others left.
@@ -22,7 +23,7 @@ constexpr uint16_t left_by_others = 0x7FC0;
 struct KernelRun {
     RunResult result;
     std::vector<TensorData> outputs;
-    bool outside_untouched = true;   // guard values around every tensor still there
+    bool outside_untouched = true;  // guard values around every tensor still there
 };
 
 // Guard values surround each tensor. `inputs` in the order of KernelDefinition::inputs.

@@ -50,8 +50,12 @@ Expr as_condition(const Expr &e) { return e.type().is_bool() ? e : differs(e, nu
 Expr negate(const Expr &x) { return mul(x, number(-1)); }
 // 0 - x, also for both zeros and NaN.
 Expr magnitude(const Expr &x) { return choose(less(number(0), x), x, sub(number(0), x)); }
-Expr at_least_number(const Expr &x, double least) { return std::isnan(least) ? add(x, number(least)) : choose(less(x, number(least)), number(least), x); }
-Expr at_most_number(const Expr &x, double most) { return std::isnan(most) ? add(x, number(most)) : choose(less(number(most), x), number(most), x); }
+Expr at_least_number(const Expr &x, double least) {
+    return std::isnan(least) ? add(x, number(least)) : choose(less(x, number(least)), number(least), x);
+}
+Expr at_most_number(const Expr &x, double most) {
+    return std::isnan(most) ? add(x, number(most)) : choose(less(number(most), x), number(most), x);
+}
 // PyTorch takes the second of equal values, which shows in the sign of a zero.
 Expr larger(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(b, a), a, b)); }
 Expr smaller(const Expr &a, const Expr &b) { return choose(differs(a, a), a, choose(less(a, b), a, b)); }
@@ -74,7 +78,8 @@ Halves halves_near_one(const Expr &m) {
 }
 Expr polynomial(const Expr &x, std::initializer_list<double> ascending) {
     Expr sum;
-    for (const double *c = ascending.end(); c-- != ascending.begin();) sum = sum.defined() ? add(mul(x, sum), number(*c)) : number(*c);
+    for (const double *c = ascending.end(); c-- != ascending.begin();)
+        sum = sum.defined() ? add(mul(x, sum), number(*c)) : number(*c);
     return sum;
 }
 
@@ -102,9 +107,10 @@ Expr reciprocal_root_near_one(const Expr &m) {
 // A positive number as m times powers of two, m in [1, 2^least). Infinity stays, zero becomes what stays zero.
 struct Normalised {
     struct Step {
-        Expr taken;     // a condition
-        int exponent;   // of the factor that was taken out
-        Expr again;     // the condition by the number itself, for what comes late: there are few masks, and a row would keep them until then
+        Expr taken;    // a condition
+        int exponent;  // of the factor that was taken out
+        Expr again;  // the condition by the number itself, for what comes late: there are few masks, and a row would keep them
+                     // until then
     };
     Expr m;
     std::vector<Step> steps;
@@ -132,7 +138,8 @@ Normalised normalised(const Expr &x, int least) {
 Expr scaled(Expr value, const Normalised &n, int numerator, int denominator) {
     Expr factor = one();
     for (const Normalised::Step &step : n.steps)
-        if (step.exponent > 0) factor = choose(step.taken, mul(factor, two_to(step.exponent * numerator / denominator)), factor);
+        if (step.exponent > 0)
+            factor = choose(step.taken, mul(factor, two_to(step.exponent * numerator / denominator)), factor);
     value = mul(value, factor);
     for (const Normalised::Step &step : n.steps)
         if (step.exponent < 0) value = choose(step.again, mul(value, two_to(step.exponent * numerator / denominator)), value);
@@ -143,7 +150,8 @@ Expr infinity() { return number(INFINITY); }
 Expr zero() { return number(0); }
 Expr not_a_number() { return number(NAN); }
 
-// 1 / (1 + e), e in [0, 1]: about a point on the way, so that the error of all sums but the last one is made smaller. Exact at both ends.
+// 1 / (1 + e), e in [0, 1]: about a point on the way, so that the error of all sums but the last one is made smaller. Exact at
+// both ends.
 Expr logistic(const Expr &e) { return polynomial(sub(e, number(0.375f)), {0.7265625, -0.5390625, 0.416015625, -0.216796875}); }
 
 // -|x|, given whether x is positive.
@@ -180,7 +188,8 @@ Expr reciprocal_of_sum(const Expr &x, int64_t most) {
 
 Expr divide(const Expr &a, const Expr &b) {
     // By a number: one product, whose factor is rounded.
-    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor)) return mul(a, number(1 / *divisor));
+    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor))
+        return mul(a, number(1 / *divisor));
     const Expr size = magnitude(b);
     const Normalised n = normalised(size, 1);
     // A small dividend is made larger for as long as there are roundings.
@@ -224,10 +233,12 @@ Expr logarithm(const Expr &x) {
     const Expr m = choose(large, mul(n.m, number(0.5f)), n.m);
     k = choose(large, add(k, one()), k);
     const Expr t = sub(m, one());
-    const Expr of_m = add(t, mul(mul(t, t), polynomial(t, {-0.5, 0.333984375, -0.2490234375, 0.203125, -0.185546875, 0.1259765625})));
+    const Expr of_m =
+        add(t, mul(mul(t, t), polynomial(t, {-0.5, 0.333984375, -0.2490234375, 0.203125, -0.185546875, 0.1259765625})));
     const float high = static_cast<float>(bfloat16_t(static_cast<float>(M_LN2))), low = static_cast<float>(M_LN2 - high);
     const Expr sum = add(mul(k, number(high)), add(mul(k, number(low)), of_m));
-    return choose(less(x, zero()), not_a_number(), choose(equal(x, zero()), number(-INFINITY), choose(equal(x, infinity()), x, sum)));
+    return choose(less(x, zero()), not_a_number(),
+                  choose(equal(x, zero()), number(-INFINITY), choose(equal(x, infinity()), x, sum)));
 }
 
 Expr sigmoid(const Expr &x) {
@@ -239,16 +250,23 @@ Expr sigmoid(const Expr &x) {
 Expr hyperbolic_tangent(const Expr &x) {
     const Expr a = magnitude(x), e = exponential(mul(a, number(-2)));
     const Expr beyond = with_sign_of(x, add(one(), mul(e, polynomial(e, {-1.984375, 1.65625}))));
-    const Expr square = mul(x, x), near = add(x, mul(x, mul(square, polynomial(square, {-0.33203125, 0.1220703125, -0.0289306640625}))));
+    const Expr square = mul(x, x),
+               near = add(x, mul(x, mul(square, polynomial(square, {-0.33203125, 0.1220703125, -0.0289306640625}))));
     return choose(equal(x, zero()), x, choose(less(a, one()), near, beyond));
 }
 
 Expr error_function(const Expr &x) {
-    const float high = static_cast<float>(bfloat16_t(static_cast<float>(M_2_SQRTPI))), low = static_cast<float>(M_2_SQRTPI - high);
+    const float high = static_cast<float>(bfloat16_t(static_cast<float>(M_2_SQRTPI))),
+                low = static_cast<float>(M_2_SQRTPI - high);
     const Expr a = magnitude(x), square = mul(x, x);
-    const Expr near = add(mul(x, number(high)), mul(x, add(mul(square, polynomial(square, {-0.376953125, 0.11279296875, -0.02685546875, 0.005035400390625, -0.000606536865234375})), number(low))));
+    const Expr near =
+        add(mul(x, number(high)), mul(x, add(mul(square, polynomial(square, {-0.376953125, 0.11279296875, -0.02685546875,
+                                                                             0.005035400390625, -0.000606536865234375})),
+                                             number(low))));
     const Expr from_middle = sub(at_most_number(a, 2.5), number(1.75f));
-    const Expr beyond = with_sign_of(x, sub(one(), polynomial(from_middle, {0.0133056640625, -0.052734375, 0.09228515625, -0.091796875, 0.04833984375, -0.00130462646484375, -0.00946044921875})));
+    const Expr beyond =
+        with_sign_of(x, sub(one(), polynomial(from_middle, {0.0133056640625, -0.052734375, 0.09228515625, -0.091796875,
+                                                            0.04833984375, -0.00130462646484375, -0.00946044921875})));
     return choose(less(a, one()), near, beyond);
 }
 
@@ -267,37 +285,44 @@ Expr exponential_less_one(const Expr &x) {
 // max(x, 0) + e (log(1 + e) / e), e = exp(-|x|): the quotient by a polynomial about a point in the middle.
 Expr softplus(const Expr &x) {
     const Expr e = exponential(negate(magnitude(x)));
-    return add(at_least_number(x, 0), mul(e, polynomial(sub(e, number(0.4375f)), {0.828125, -0.306640625, 0.15625, -0.07080078125})));
+    return add(at_least_number(x, 0),
+               mul(e, polynomial(sub(e, number(0.4375f)), {0.828125, -0.306640625, 0.15625, -0.07080078125})));
 }
 
-// max(x, 0) - a Q(a), a = |x|, Q the upper tail of the normal distribution: exp(-a^2/2) in three exponents, of which those with the
-// nearest integer are exact, times a sum of three exponentials, within 0.3 % of exp(a^2/2) Q(a) up to 13.5. From 13.5 on the
-// product is zero. The numbers are those with the smallest largest error over all inputs; two of the terms share their weight.
+// max(x, 0) - a Q(a), a = |x|, Q the upper tail of the normal distribution: exp(-a^2/2) in three exponents, of which those with
+// the nearest integer are exact, times a sum of three exponentials, within 0.3 % of exp(a^2/2) Q(a) up to 13.5. From 13.5 on
+// the product is zero. The numbers are those with the smallest largest error over all inputs; two of the terms share their
+// weight.
 Expr gelu(const Expr &x) {
     const Expr positive = less(zero(), x), a = at_most_number(choose(positive, x, sub(zero(), x)), 15);
     // Integers are the last bits of the sum.
     const Expr whole = sub(add(a, number(192)), number(192)), rest = sub(whole, a);
-    const Expr first = exponential(mul(mul(whole, number(-0.5f)), whole)), second = exponential(mul(whole, rest)), third = exponential(mul(mul(rest, number(-0.5f)), rest));
+    const Expr first = exponential(mul(mul(whole, number(-0.5f)), whole)), second = exponential(mul(whole, rest)),
+               third = exponential(mul(mul(rest, number(-0.5f)), rest));
     const auto decay = [&](float rate) { return exponential(mul(a, number(-rate))); };
-    const Expr ratio = add(mul(decay(0.06884765625f), number(0.07275390625f)), mul(add(decay(0.427734375f), decay(1.375f)), number(0.2138671875f)));
+    const Expr ratio = add(mul(decay(0.06884765625f), number(0.07275390625f)),
+                           mul(add(decay(0.427734375f), decay(1.375f)), number(0.2138671875f)));
     const Expr tail = mul(mul(mul(second, third), first), mul(ratio, a));
     // x times 0 has the sign of a zero, and is NaN for an infinity.
     return sub(choose(positive, x, mul(x, zero())), tail);
 }
 
-// max(x, 0) - a e / (1 + e), a = |x|, e = exp(-a w(a)), w(a) = c + k a^2. About the nearest integer W, a = W + r, the exponent is
-// W w(W) + r (3 w(W) - 2 c) + 3 k W r^2 and a cube that is nearly a line in r. w(W) is g, some quarters, and a rest l, the first two
-// differences of which are exact. W g, r g and r (2 g - 3) are exact too (at 8, 9 and 10 thanks to the slope of g), and what is left of
-// the exponent, l (W + 3 r) + r (3 - 2 c + 3 k W r), is small. All parts are made negative, as the exponent is. From 10.5 on e is zero.
-// The numbers in l and in what is left are those with the smallest largest error over all inputs.
+// max(x, 0) - a e / (1 + e), a = |x|, e = exp(-a w(a)), w(a) = c + k a^2. About the nearest integer W, a = W + r, the exponent
+// is W w(W) + r (3 w(W) - 2 c) + 3 k W r^2 and a cube that is nearly a line in r. w(W) is g, some quarters, and a rest l, the
+// first two differences of which are exact. W g, r g and r (2 g - 3) are exact too (at 8, 9 and 10 thanks to the slope of g),
+// and what is left of the exponent, l (W + 3 r) + r (3 - 2 c + 3 k W r), is small. All parts are made negative, as the exponent
+// is. From 10.5 on e is zero. The numbers in l and in what is left are those with the smallest largest error over all inputs.
 Expr gelu_by_tanh(const Expr &x) {
     const Expr positive = less(zero(), x), a = at_most_number(choose(positive, x, sub(zero(), x)), 10.5);
-    const Expr whole = sub(add(a, number(192)), number(192)), rest = sub(a, whole), twice = mul(rest, number(2)), square = mul(whole, whole);
+    const Expr whole = sub(add(a, number(192)), number(192)), rest = sub(a, whole), twice = mul(rest, number(2)),
+               square = mul(whole, whole);
     // 1.5 - g, and -g: quarters are the last bits of the sum.
-    const Expr grid = add(sub(mul(square, number(-0.07568359375f)), number(47.75f)), number(48)), minus_g = sub(grid, number(1.5f));
+    const Expr grid = add(sub(mul(square, number(-0.07568359375f)), number(47.75f)), number(48)),
+               minus_g = sub(grid, number(1.5f));
     const Expr exact = sub(sub(mul(square, number(-0.0625f)), grid), mul(square, number(0.0078125f)));
     const Expr l = sub(sub(exact, mul(square, number(0.00104522705078125f))), number(0.095703125f));
-    const Expr left = add(mul(l, add(a, twice)), mul(rest, add(mul(mul(whole, rest), number(-0.212890625f)), number(0.1845703125f))));
+    const Expr left =
+        add(mul(l, add(a, twice)), mul(rest, add(mul(mul(whole, rest), number(-0.212890625f)), number(0.1845703125f))));
     const Expr first = mul(exponential(mul(whole, minus_g)), exponential(mul(rest, minus_g)));
     const Expr second = mul(exponential(mul(twice, grid)), exponential(left));
     // The smallest factor comes last: without a, e becomes denormal too early.

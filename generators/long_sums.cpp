@@ -13,20 +13,21 @@ using namespace vocabulary;
 
 namespace {
 
-// So few additions in a row round little. Longer runs are made where groups would cost more than they are good for: all of a sum, or what has no
-// equal groups.
+// So few additions in a row round little. Longer runs are made where groups would cost more than they are good for: all of a
+// sum, or what has no equal groups.
 constexpr int64_t most_in_a_row = 32, longest_run = 64;
 
 bool leaves_nothing(int64_t count, int64_t terms);
 
-// How many of `count` are a group, each of which has so many terms: about 16 additions in each row, nothing left over if possible, and nothing of
-// what is left over, since each run of its own has rows of its own in the pads.
+// How many of `count` are a group, each of which has so many terms: about 16 additions in each row, nothing left over if
+// possible, and nothing of what is left over, since each run of its own has rows of its own in the pads.
 int64_t of_group(int64_t count, int64_t terms) {
     constexpr int64_t in_a_row = 16, shortest_run = 10, cost_of_rest = 16;
     int64_t size = 1;
     while (size * 13 / 8 * (most_in_a_row + 1) < count * terms) size *= in_a_row;
-    const int64_t least = std::max<int64_t>({size / 4 / terms, ceil_div(count, most_in_a_row + 1), 1}), most = std::max(least, std::min(size * 13 / 8 / terms, count - 1));
-    if (size > in_a_row * in_a_row) return std::clamp(size / terms, least, most);   // of so many the rest is a small part
+    const int64_t least = std::max<int64_t>({size / 4 / terms, ceil_div(count, most_in_a_row + 1), 1}),
+                  most = std::max(least, std::min(size * 13 / 8 / terms, count - 1));
+    if (size > in_a_row * in_a_row) return std::clamp(size / terms, least, most);  // of so many the rest is a small part
     int64_t best = least, least_cost = std::numeric_limits<int64_t>::max();
     for (int64_t members = most; members >= least; members--) {
         const int64_t rest = count % members;
@@ -64,12 +65,15 @@ LongSum in_groups_of(int64_t steps, int64_t planes) {
     int64_t members = of_group(planes, steps);
     // Where steps leave something over as well, small pads would not hold the rows of all runs.
     if (planes % members != 0 && !leaves_nothing(steps, 1)) members = 1;
-    return {steps, planes, planes / members, part(steps, members), planes % members == 0 ? nullptr : part(steps, planes % members)};
+    return {steps, planes, planes / members, part(steps, members),
+            planes % members == 0 ? nullptr : part(steps, planes % members)};
 }
 
 }  // namespace
 
-LongSum long_sum(int64_t steps, int64_t planes) { return steps * planes <= longest_run ? LongSum{steps, planes, 0, nullptr, nullptr} : in_groups_of(steps, planes); }
+LongSum long_sum(int64_t steps, int64_t planes) {
+    return steps * planes <= longest_run ? LongSum{steps, planes, 0, nullptr, nullptr} : in_groups_of(steps, planes);
+}
 
 LoopLevel SummingFunc::place(const std::vector<SummingFunc> &all, const LoopLevel &of_first) const {
     const SummingFunc &by = all[reader];
@@ -84,13 +88,15 @@ public:
     SumMaker(const SumTerms &terms, const std::string &steps) : terms_(terms), steps_(steps) {}
 
     // `sum` adds the steps and planes from these on.
-    void make(Func sum, const std::vector<Var> &arguments, const LongSum &of, const Expr &step, const Expr &plane, size_t reader, bool is_rest) {
+    void make(Func sum, const std::vector<Var> &arguments, const LongSum &of, const Expr &step, const Expr &plane,
+              size_t reader, bool is_rest) {
         const size_t self = funcs_.size();
         funcs_.push_back({sum, of, {}, reader, is_rest});
         sum(arguments) = bf16(-0.0f);
         const std::vector<Expr> here(arguments.begin(), arguments.end());
         if (!of.in_groups()) {
-            const RDom terms = of.planes == 1 ? RDom(0, size(of.steps), steps_) : RDom(0, size(of.steps), 0, size(of.planes), steps_);
+            const RDom terms =
+                of.planes == 1 ? RDom(0, size(of.steps), steps_) : RDom(0, size(of.steps), 0, size(of.planes), steps_);
             const Expr term = terms_(runs_++)(step + terms.x, of.planes == 1 ? plane : plane + terms.y);
             sum(arguments) = strict_float(sum(here) + term);
             funcs_[self].terms = terms;
@@ -99,7 +105,8 @@ public:
         const Var g(sum.name() + "_of");
         std::vector<Var> of_groups = arguments;
         of_groups.push_back(g);
-        const int steps = of.planes == 1 ? size(of.group->steps) : 0, planes = of.planes == 1 ? 0 : size(of.group->planes), groups = size(of.groups);
+        const int steps = of.planes == 1 ? size(of.group->steps) : 0, planes = of.planes == 1 ? 0 : size(of.group->planes),
+                  groups = size(of.groups);
         Func group(sum.name() + "_group");
         const RDom all(0, groups, "groups");
         funcs_[self].terms = all;
@@ -124,7 +131,8 @@ private:
 
 }  // namespace
 
-std::vector<SummingFunc> summing_funcs(const Func &sum, const std::vector<Var> &arguments, const LongSum &of, const SumTerms &terms, const std::string &steps) {
+std::vector<SummingFunc> summing_funcs(const Func &sum, const std::vector<Var> &arguments, const LongSum &of,
+                                       const SumTerms &terms, const std::string &steps) {
     SumMaker maker(terms, steps);
     maker.make(sum, arguments, of, 0, 0, 0, false);
     return maker.take();

@@ -16,7 +16,8 @@ codegen::LoweredPipeline LoweredCache::lower(const Point &point, const KernelDef
     for (const std::string &name : placing_) lowered.erase(name);
     {
         const std::scoped_lock lock(mutex_);
-        const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) { return entry.lowered == lowered; });
+        const auto found =
+            std::find_if(entries_.begin(), entries_.end(), [&](const Entry &entry) { return entry.lowered == lowered; });
         if (found != entries_.end()) {
             entries_.splice(entries_.begin(), entries_, found);
             codegen::LoweredPipeline pipeline = found->pipeline;

@@ -1,5 +1,5 @@
-// Pipelines that Halide has lowered, for points that are verified and for those that differ only in where rows lie in the pads: lowering
-// takes most of a trial's time.
+// Pipelines that Halide has lowered, for points that are verified and for those that differ only in where rows lie in the pads:
+// lowering takes most of a trial's time.
 #pragma once
 
 #include <list>
@@ -24,12 +24,12 @@ public:
 
 private:
     struct Entry {
-        Point lowered;   // without the parameters that only place rows
+        Point lowered;  // without the parameters that only place rows
         codegen::LoweredPipeline pipeline;
     };
     std::vector<std::string> placing_;
     std::mutex mutex_;
-    std::list<Entry> entries_;   // the latest first
+    std::list<Entry> entries_;  // the latest first
 };
 
 }  // namespace atalla

@@ -14,7 +14,8 @@ std::vector<OperatorDeclaration> matmul_operators();
 GemmShape matmul_shape(const WorkloadRequest &request);
 // The shape of its result as PyTorch gives it.
 Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape);
-// Dimensions of one are none; neighbours that all tensors share, or that one lacks, are one; rows of A that only A has are rows.
+// Dimensions of one are none; neighbours that all tensors share, or that one lacks, are one; rows of A that only A has are
+// rows.
 void join_batch(GemmShape &shape);
 // Whether a tensor of a call of one of them streams through the array, row by row.
 bool streams(const ExpressionNode &call, const DeclaredTensor &tensor);

@@ -30,7 +30,8 @@ void simplify(MovedBox &box) {
     std::stable_sort(box.dims.begin(), box.dims.end(), [](const auto &a, const auto &b) { return a.to < b.to; });
     std::vector<MovedBox::Dim> merged;
     for (const MovedBox::Dim &dim : box.dims) {
-        if (!merged.empty() && dim.to == merged.back().to * merged.back().extent && dim.from == merged.back().from * merged.back().extent)
+        if (!merged.empty() && dim.to == merged.back().to * merged.back().extent &&
+            dim.from == merged.back().from * merged.back().extent)
             merged.back().extent *= dim.extent;
         else
             merged.push_back(dim);
@@ -41,35 +42,41 @@ void simplify(MovedBox &box) {
 // Of the parameter `turn`: a pad has one run in turn.
 constexpr int64_t of_run = 1;
 
-// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the other loops around.
+// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the
+// other loops around.
 struct Piece {
-    MovedBox box;                          // where it begins; no dims
+    MovedBox box;  // where it begins; no dims
     int64_t run = 1;
-    int64_t step = 0;                      // from an element of a run to the next in the input; 0: all are one
-    int64_t behind = 0;                    // constants behind a run
+    int64_t step = 0;    // from an element of a run to the next in the input; 0: all are one
+    int64_t behind = 0;  // constants behind a run
     MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
-    std::vector<MovedBox::Dim> loops;      // innermost first
-    int64_t length() const { return run + behind; }   // of a run in the result
-    int64_t vectors() const { return rows.extent * tiles_of(length()); }   // of a plane
-    int64_t neighbours() const { return apart() ? rows.extent : tiles_of(length()); }   // that a loop of its own makes
+    std::vector<MovedBox::Dim> loops;                                                  // innermost first
+    int64_t length() const { return run + behind; }                                    // of a run in the result
+    int64_t vectors() const { return rows.extent * tiles_of(length()); }               // of a plane
+    int64_t neighbours() const { return apart() ? rows.extent : tiles_of(length()); }  // that a loop of its own makes
     // The rows that a pad has in turn: all of a plane where there are several.
     int64_t turn(int64_t wanted) const { return planes.extent > 1 ? vectors() : wanted == of_run ? neighbours() : wanted; }
     // Are its rows whole turns of several pads?
     bool takes_turns(int64_t wanted, int64_t pads) const {
         return vectors() % (turn(wanted) * pads) == 0 && (neighbours() % turn(wanted) == 0 || turn(wanted) % neighbours() == 0);
     }
-    bool apart() const { return step == 1 && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes; }
+    bool apart() const {
+        return step == 1 && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes;
+    }
 };
 
 class MovementWorkload : public PipelineWorkload {
 public:
-    MovementWorkload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes) : PipelineWorkload(request), boxes_(std::move(boxes)) {
+    MovementWorkload(const WorkloadRequest &request, const Shape &result, std::vector<MovedBox> boxes)
+        : PipelineWorkload(request), boxes_(std::move(boxes)) {
         for (const WorkloadRequest::Tensor &tensor : request.tensors) {
             inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
             if (inputs_.size() > 1) inputs_.back().name += std::string(1, static_cast<char>('a' + (inputs_.size() - 1) % 26));
         }
         outputs_ = {tensor_spec("result", result)};
-        std::erase_if(boxes_, [](const MovedBox &box) { return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; }); });
+        std::erase_if(boxes_, [](const MovedBox &box) {
+            return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; });
+        });
         for (MovedBox &box : boxes_) simplify(box);
     }
 
@@ -78,26 +85,39 @@ public:
         std::vector<int64_t> rows;
         for (int64_t n = 1; n <= 4096; n *= 2)
             if (n * 4 <= machine.pad.count * machine.pad_rows()) rows.push_back(n);
-        space.parameter("rows", "rows of 32 elements that come and go together", rows).choice("pads", "pads that a buffer goes round", {4, 2, 1})
-            .choice("turn", "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run", {0, of_run, 32, 64, 128});
-        space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-        space.constraint("turns", {"rows", "pads", "turn"}, "The rows of a buffer, or most of them, are whole turns of several pads.", [this, machine](const Point &point) {
-            if (point["turn"] == 0) return true;
-            const std::vector<Piece> list = pieces(machine, point);
-            const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(point["turn"], point["pads"]); };
-            // A run at a turn is one way for all; of others, some rows may be left over.
-            return point["pads"] > 1 && (point["turn"] == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
-        });
-        space.constraint("room", {"rows", "turn"}, "The longest run of each piece fits the pads.", [this, machine](const Point &point) {
-            int64_t all = 0;
-            for (const Piece &piece : pieces(machine, point)) all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
-            return all <= machine.pad.count * machine.pad_rows();
-        });
+        space.parameter("rows", "rows of 32 elements that come and go together", rows)
+            .choice("pads", "pads that a buffer goes round", {4, 2, 1})
+            .choice(
+                "turn",
+                "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run",
+                {0, of_run, 32, 64, 128});
+        space.constraint("pads", {"pads"}, "There are as many pads.",
+                         [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+        space.constraint(
+            "turns", {"rows", "pads", "turn"}, "The rows of a buffer, or most of them, are whole turns of several pads.",
+            [this, machine](const Point &point) {
+                if (point["turn"] == 0) return true;
+                const std::vector<Piece> list = pieces(machine, point);
+                const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(point["turn"], point["pads"]); };
+                // A run at a turn is one way for all; of others, some rows may be left over.
+                return point["pads"] > 1 &&
+                       (point["turn"] == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
+            });
+        space.constraint("room", {"rows", "turn"}, "The longest run of each piece fits the pads.",
+                         [this, machine](const Point &point) {
+                             int64_t all = 0;
+                             for (const Piece &piece : pieces(machine, point))
+                                 all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
+                             return all <= machine.pad.count * machine.pad_rows();
+                         });
         return space;
     }
     std::string words(const Machine &machine, const Point &point) const override {
         return fmt::format("{} rows of 32 at a time, a buffer in {} pads{}, {} loop nests", point["rows"], point["pads"],
-                           point["turn"] == of_run ? ", a run at a turn" : point["turn"] > 0 ? fmt::format(", {} rows at a turn", point["turn"]) : "", pieces(machine, point).size());
+                           point["turn"] == of_run ? ", a run at a turn"
+                           : point["turn"] > 0     ? fmt::format(", {} rows at a turn", point["turn"])
+                                                   : "",
+                           pieces(machine, point).size());
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
@@ -111,16 +131,20 @@ public:
         return {reference};
     }
     double tolerance_ulps() const override { return 0; }
-    std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &inputs) const override { return move(inputs); }
+    std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &inputs) const override {
+        return move(inputs);
+    }
     double draft(const Machine &machine, const Point &point) const override {
         double cycles = 400;
         for (const Piece &piece : pieces(machine, point)) {
             double turns = 1;
             for (const MovedBox::Dim &dim : piece.loops) turns *= static_cast<double>(dim.extent);
             const auto rows = static_cast<double>(piece.planes.extent * piece.vectors());
-            cycles += turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
+            cycles +=
+                turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
         }
-        // Long tiles often lose that pages of the DRAM take turns: others are tried first, unless pads have several rows of a page.
+        // Long tiles often lose that pages of the DRAM take turns: others are tried first, unless pads have several rows of a
+        // page.
         constexpr int64_t long_tile = 1024, rows_of_pages = 64;
         constexpr double of_long_tiles = 1.3;
         return point["rows"] > long_tile && point["turn"] != rows_of_pages ? of_long_tiles * cycles : cycles;
@@ -143,7 +167,8 @@ protected:
         work.bytes = 2 * (std::min(read, all) + outputs_[0].elements());
         work.reads = read > 0;
         // Beats that are filled in part cross the bus whole.
-        if (machine.timed() && read <= all) work.bytes = std::max(work.bytes, machine.sdma.beat * least_moved_beats(machine, moved_runs()));
+        if (machine.timed() && read <= all)
+            work.bytes = std::max(work.bytes, machine.sdma.beat * least_moved_beats(machine, moved_runs()));
         return work;
     }
 
@@ -154,8 +179,10 @@ private:
             MovedRuns runs{1, box.from, box.to, {}, box.input < 0};
             for (const MovedBox::Dim &dim : box.dims) {
                 const bool neighbours = &dim == &box.dims.front() && dim.to == 1 && (box.input < 0 || dim.from == 1);
-                if (neighbours) runs.run = dim.extent;
-                else runs.dims.push_back({dim.extent, dim.from, dim.to});
+                if (neighbours)
+                    runs.run = dim.extent;
+                else
+                    runs.dims.push_back({dim.extent, dim.from, dim.to});
             }
             list.push_back(runs);
             if (box.behind == 0) continue;
@@ -179,15 +206,18 @@ private:
                     to += rest % dim.extent * dim.to;
                     rest /= dim.extent;
                 }
-                result[static_cast<size_t>(to)] = box.input < 0 ? constant : inputs[static_cast<size_t>(box.input)][static_cast<size_t>(from)];
-                if (box.behind > 0 && at % box.dims[0].extent == box.dims[0].extent - 1) std::fill_n(result.begin() + to + 1, box.behind, constant);
+                result[static_cast<size_t>(to)] =
+                    box.input < 0 ? constant : inputs[static_cast<size_t>(box.input)][static_cast<size_t>(from)];
+                if (box.behind > 0 && at % box.dims[0].extent == box.dims[0].extent - 1)
+                    std::fill_n(result.begin() + to + 1, box.behind, constant);
             }
         }
         return {result};
     }
 
     int64_t most_run(const Machine &machine) const {
-        const int64_t rows = machine.pad.count * machine.pad_rows() / (8 * static_cast<int64_t>(std::max<size_t>(1, boxes_.size())));
+        const int64_t rows =
+            machine.pad.count * machine.pad_rows() / (8 * static_cast<int64_t>(std::max<size_t>(1, boxes_.size())));
         int64_t run = longest_run;
         while (run > lanes && run / lanes > rows) run /= 2;
         return run;
@@ -245,8 +275,8 @@ private:
         int64_t head = 0;
         bool tail = false;
     };
-    // A row of a transfer that begins inside a beat takes three beats instead of two, and vectors that are not all whole go one at a time,
-    // where others of many rows share a transfer. Each piece has transfers to begin and to wait for.
+    // A row of a transfer that begins inside a beat takes three beats instead of two, and vectors that are not all whole go one
+    // at a time, where others of many rows share a transfer. Each piece has transfers to begin and to wait for.
     static Cut best_cut(const Piece &start, int64_t run, const std::vector<MovedBox::Dim> &dims) {
         constexpr int64_t beat = 16, cycles_of_piece = 150, cycles_of_transfer = 15;
         if (start.step == 0 || run <= lanes) return {};
@@ -261,7 +291,8 @@ private:
             const auto row = [&](bool beats, int64_t at) { return beats && (at + cut.head) % beat == 0 ? 2 : 3; };
             const int64_t inner = run - cut.head, vectors = (cut.head > 0 ? 1 : 0) + (inner + lanes - 1) / lanes;
             const int64_t whole = cut.tail || inner % lanes == 0 ? 0 : rows * vectors * cycles_of_transfer;
-            return vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole + cycles_of_piece * ((cut.head > 0 ? 1 : 0) + (cut.tail ? 1 : 0));
+            return vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole +
+                   cycles_of_piece * ((cut.head > 0 ? 1 : 0) + (cut.tail ? 1 : 0));
         };
         Cut best;
         for (const int64_t at : {int64_t{0}, start.box.to, start.box.to + beat, start.box.from, start.box.from + beat})
@@ -273,16 +304,18 @@ private:
         return best;
     }
 
-    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant, becomes the rows of
-    // a tile. Where a run repeats and nothing else is read, a tile holds some of its copies.
-    // What is left of whole turns of all pads, of so many vectors, is a piece of its own.
+    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant,
+    // becomes the rows of a tile. Where a run repeats and nothing else is read, a tile holds some of its copies. What is left
+    // of whole turns of all pads, of so many vectors, is a piece of its own.
     static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors, int64_t turn) {
         const int64_t most = std::max<int64_t>(1, vectors / tiles_of(piece.length()));
-        const bool once = piece.box.input >= 0 && std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
+        const bool once = piece.box.input >= 0 &&
+                          std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
         size_t best = dims.size();
         for (size_t d = 0; d < dims.size(); d++) {
             if (dims[d].from == 0 && once) continue;
-            if (best == dims.size() || std::min<int64_t>(dims[d].extent, lanes) > std::min<int64_t>(dims[best].extent, lanes)) best = d;
+            if (best == dims.size() || std::min<int64_t>(dims[d].extent, lanes) > std::min<int64_t>(dims[best].extent, lanes))
+                best = d;
         }
         if (best == dims.size()) {
             piece.loops = std::move(dims);
@@ -291,25 +324,29 @@ private:
         }
         const MovedBox::Dim rows = dims[best];
         dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.length())), [&](Piece part, std::vector<MovedBox::Dim> loops) {
-            part.rows = part.planes;
-            part.planes = {1, 0, 0};
-            // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
-            const auto next = std::find_if(loops.begin(), loops.end(), [&](const MovedBox::Dim &dim) { return dim.from != 0 || !once; });
-            if (part.rows.extent < rows.extent || most / rows.extent < 2 || next == loops.end()) {
-                part.loops = std::move(loops);
-                list.push_back(std::move(part));
-                return;
-            }
-            const MovedBox::Dim planes = *next;
-            loops.erase(next);
-            in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent, 0), [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
-                of_planes.loops = std::move(around);
-                list.push_back(std::move(of_planes));
-            });
-        });
+        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.length())),
+                 [&](Piece part, std::vector<MovedBox::Dim> loops) {
+                     part.rows = part.planes;
+                     part.planes = {1, 0, 0};
+                     // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
+                     const auto next = std::find_if(loops.begin(), loops.end(),
+                                                    [&](const MovedBox::Dim &dim) { return dim.from != 0 || !once; });
+                     if (part.rows.extent < rows.extent || most / rows.extent < 2 || next == loops.end()) {
+                         part.loops = std::move(loops);
+                         list.push_back(std::move(part));
+                         return;
+                     }
+                     const MovedBox::Dim planes = *next;
+                     loops.erase(next);
+                     in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent, 0),
+                              [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
+                                  of_planes.loops = std::move(around);
+                                  list.push_back(std::move(of_planes));
+                              });
+                 });
     }
-    // So many of `extent`, at most `most`: whole rounds of the pads, equally many each time where that takes half of them or more.
+    // So many of `extent`, at most `most`: whole rounds of the pads, equally many each time where that takes half of them or
+    // more.
     static int64_t tile_of(int64_t extent, int64_t most, int64_t turn) {
         constexpr int64_t round = 4;
         if (turn > 1 && extent <= most && extent > turn) return extent / turn * turn;
@@ -319,7 +356,9 @@ private:
         return most / round * round;
     }
     // A dimension in tiles, as the planes of a piece, and what is left over.
-    template <class Take> static void in_tiles(Piece piece, std::vector<MovedBox::Dim> loops, const MovedBox::Dim &dim, int64_t tile, const Take &take) {
+    template <class Take>
+    static void in_tiles(Piece piece, std::vector<MovedBox::Dim> loops, const MovedBox::Dim &dim, int64_t tile,
+                         const Take &take) {
         const int64_t whole = dim.extent / tile, rest = dim.extent % tile;
         piece.planes = {tile, dim.from, dim.to};
         std::vector<MovedBox::Dim> around = loops;
@@ -358,9 +397,10 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         const bool apart = piece.apart();
         const int run = apart ? size(lanes) : size(piece.length()), cuts = apart ? size(piece.run / lanes) : 1;
         Region ranges = {Range(0, run), Range(0, size(piece.rows.extent)), Range(0, cuts), Range(0, size(piece.planes.extent))};
-        const int first_loop = size(static_cast<int64_t>(ranges.size()));   // of those around a tile
+        const int first_loop = size(static_cast<int64_t>(ranges.size()));  // of those around a tile
         std::vector<MovedBox::Dim> loops = piece.loops;
-        std::stable_sort(loops.begin(), loops.end(), [](const auto &x, const auto &y) { return (x.from == 0) > (y.from == 0); });
+        std::stable_sort(loops.begin(), loops.end(),
+                         [](const auto &x, const auto &y) { return (x.from == 0) > (y.from == 0); });
         size_t repeats = 0;
         for (const MovedBox::Dim &dim : loops) {
             ranges.push_back(Range(0, size(dim.extent)));
@@ -371,7 +411,8 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         Func stage(fmt::format("rows_{}_", stages.size()));
         std::vector<Var> vars = {a, b};
         std::vector<Expr> used = {r[0], r[1]};
-        Expr from = size(piece.box.from) + a * size(piece.step) + b * size(piece.rows.from), to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
+        Expr from = size(piece.box.from) + a * size(piece.step) + b * size(piece.rows.from),
+             to = size(piece.box.to) + r[0] + r[1] * size(piece.rows.to);
         if (apart) {
             vars.push_back(v);
             used.emplace_back(r[2]);
@@ -398,29 +439,39 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             stage.vectorize(a, size(lanes));
             // Straight-line code goes round the pads.
             const int pads = size(machine.pad.count);
-            if (piece.planes.extent > 1 && piece.planes.extent % pads == 0) stage.split(p, p, unrolled, pads).unroll(unrolled).reorder(a, b, unrolled, p);
-            else if (tiles_of(piece.run) % pads == 0) stage.split(a, a, unrolled, pads).unroll(unrolled);
+            if (piece.planes.extent > 1 && piece.planes.extent % pads == 0)
+                stage.split(p, p, unrolled, pads).unroll(unrolled).reorder(a, b, unrolled, p);
+            else if (tiles_of(piece.run) % pads == 0)
+                stage.split(a, a, unrolled, pads).unroll(unrolled);
         } else {
             ImageParam &param = params[static_cast<size_t>(piece.box.input)];
             if (piece.behind > 0) {
                 stage(vars) = constant;
                 stage.vectorize(a, size(lanes));
             }
-            if (piece.length() % lanes == 0 && piece.behind == 0) stage(vars) = param(from);
-            else stage(vars) = select(a < size(piece.run), param(Internal::substitute(a.name(), min(a, size(piece.run) - 1), from)), undef<BFloat>());
+            if (piece.length() % lanes == 0 && piece.behind == 0)
+                stage(vars) = param(from);
+            else
+                stage(vars) = select(a < size(piece.run),
+                                     param(Internal::substitute(a.name(), min(a, size(piece.run) - 1), from)), undef<BFloat>());
         }
         out(to) = stage(used);
         stage.bound_extent(a, size(round_up(run, lanes)));
         stages.push_back(stage);
         domains.push_back(r);
         // What one transfer moves is in one pad, where the code for four takes longer than they do.
-        const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 && piece.vectors() <= machine.sdma.max_rows && (piece.rows.extent == 1 || (piece.rows.to == piece.length() && piece.rows.from == piece.run));
+        const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 &&
+                          piece.vectors() <= machine.sdma.max_rows &&
+                          (piece.rows.extent == 1 || (piece.rows.to == piece.length() && piece.rows.from == piece.run));
         const bool left_over = point["turn"] > of_run && !piece.takes_turns(point["turn"], point["pads"]);
-        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]), lone || left_over ? 0 : piece.turn(point["turn"])};
-        // Pieces that all come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of others the first loop that
-        // brings something else, or the one of one iteration that stands last.
-        if (whole && piece.box.input >= 0) stage.compute_root();
-        else stage.compute_at(out, RVar(r[first_loop + static_cast<int>(repeats)]));
+        kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]),
+                                                                      lone || left_over ? 0 : piece.turn(point["turn"])};
+        // Pieces that all come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of
+        // others the first loop that brings something else, or the one of one iteration that stands last.
+        if (whole && piece.box.input >= 0)
+            stage.compute_root();
+        else
+            stage.compute_at(out, RVar(r[first_loop + static_cast<int>(repeats)]));
         in_pads({stage});
     }
     out.bound(i, 0, size(outputs_[0].elements()));
@@ -440,7 +491,8 @@ Shape row_major_strides(const Shape &shape) {
     return strides;
 }
 
-MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &from_strides, int64_t to, const Shape &to_strides) {
+MovedBox moved_box(int input, const Shape &shape, int64_t from, const Shape &from_strides, int64_t to,
+                   const Shape &to_strides) {
     MovedBox box;
     box.input = input;
     box.from = from;
@@ -457,7 +509,8 @@ std::unique_ptr<Workload> constant_workload(const WorkloadRequest &request, cons
 
 namespace {
 
-// Where nothing would go through the array a request that is `exact` is like any other: one text, a database's key, has its winners.
+// Where nothing would go through the array a request that is `exact` is like any other: one text, a database's key, has its
+// winners.
 WorkloadRequest whatever_exact(WorkloadRequest request) {
     request.attributes.erase("exact");
     nlohmann::json text = nlohmann::json::parse(request.text);
@@ -472,15 +525,18 @@ std::unique_ptr<Workload> movement_workload(const WorkloadRequest &request, cons
     const auto moved = [&](const WorkloadRequest &by) { return std::make_unique<MovementWorkload>(by, result, boxes); };
     std::vector<MovedBox> simple = boxes;
     for (MovedBox &box : simple) simplify(box);
-    const bool any = element_count(result) > 0 && !simple.empty() && std::ranges::all_of(simple, [](const MovedBox &box) { return box.behind == 0; });
-    const bool turns = any && simple.size() == 1 && request.tensors.size() == 1 && !simple[0].dims.empty() && is_transpose(simple[0], element_count(request.tensors[0].shape));
+    const bool any = element_count(result) > 0 && !simple.empty() &&
+                     std::ranges::all_of(simple, [](const MovedBox &box) { return box.behind == 0; });
+    const bool turns = any && simple.size() == 1 && request.tensors.size() == 1 && !simple[0].dims.empty() &&
+                       is_transpose(simple[0], element_count(request.tensors[0].shape));
     // Elements that are further apart come to their places in less time where blocks are turned.
     constexpr int64_t most_apart = 6;
     std::optional<Interleaving> rows = any ? interleaving_of(simple) : std::nullopt;
     if (rows && turns && rows->apart() > most_apart) rows.reset();
     if (!rows && !turns) return moved(whatever_exact(request));
     if (request.attributes.contains("exact") && request.flag("exact")) return moved(request);
-    return rows ? interleaving_workload(request, result, *rows, moved(request)) : transpose_workload(request, result, simple[0], moved(request));
+    return rows ? interleaving_workload(request, result, *rows, moved(request))
+                : transpose_workload(request, result, simple[0], moved(request));
 }
 
 }  // namespace atalla

@@ -31,7 +31,8 @@ std::vector<TensorData> sample(size_t operands, const std::vector<bool> &conditi
         for (int64_t pattern = 0; pattern < all_patterns; pattern++) data[0].push_back(static_cast<uint16_t>(pattern));
         return data;
     }
-    const std::vector<uint16_t> special = {0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 0x0001, 0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x3FC0, 0x4040, 0x0100};
+    const std::vector<uint16_t> special = {0x0000, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 0x0001,
+                                           0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x3FC0, 0x4040, 0x0100};
     Random random(1);
     const size_t pairs = special.size() * special.size();
     for (size_t at = 0; at < all_patterns; at++)
@@ -53,7 +54,8 @@ std::vector<std::string> numerics_expressions() {
     std::vector<std::string> list;
     for (const PointwiseFunction &function : pointwise_functions()) {
         if (function.name == "pow") {
-            for (const char *exponent : {"2", "3", "0.5", "-0.5", "-1", "-2"}) list.push_back(std::string("pow(x, ") + exponent + ")");
+            for (const char *exponent : {"2", "3", "0.5", "-0.5", "-1", "-2"})
+                list.push_back(std::string("pow(x, ") + exponent + ")");
         } else if (function.name == "where" || function.name == "masked_fill") {
             list.push_back(function.name == "where" ? "where(x, y, z)" : "masked_fill(x, y, 2)");
         } else {
@@ -72,7 +74,8 @@ NumericsRow measure_numerics(const std::string &expression, const Machine &machi
     check_pointwise(node);
     const std::vector<std::string> names = node.inputs();
     std::vector<bool> conditions;
-    for (const std::string &name : names) conditions.push_back((node.name == "where" && name == "x") || (node.name == "masked_fill" && name == "y"));
+    for (const std::string &name : names)
+        conditions.push_back((node.name == "where" && name == "x") || (node.name == "masked_fill" && name == "y"));
     const std::vector<TensorData> data = sample(names.size(), conditions);
     TensorList tensors;
     for (const std::string &name : names) tensors.emplace_back(name, Shape{all_patterns});
@@ -82,7 +85,8 @@ NumericsRow measure_numerics(const std::string &expression, const Machine &machi
     codegen::CompileOptions plain;
     plain.optimize = false;
     plain.layouts = kernel.layouts;
-    const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, plain), machine, data);
+    const KernelRun run =
+        run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, plain), machine, data);
     if (!run.result.ok) throw Error(run.result.error);
 
     NumericsRow row;
@@ -99,7 +103,8 @@ NumericsRow measure_numerics(const std::string &expression, const Machine &machi
         const double exact = exact_expression(node, operands, peak), result = bf16_float(run.outputs[0][at]);
         const bool overflows = std::isfinite(exact) && rounds_to_infinity(exact);
         bool special = std::isnan(exact) != std::isnan(result);
-        if (!special && !std::isnan(exact) && (std::isinf(exact) || exact == 0)) special = result != exact || std::signbit(result) != std::signbit(exact);
+        if (!special && !std::isnan(exact) && (std::isinf(exact) || exact == 0))
+            special = result != exact || std::signbit(result) != std::signbit(exact);
         if (special) {
             if (row.wrong_special++ == 0) row.wrong_at = list;
             continue;

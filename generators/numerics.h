@@ -11,13 +11,13 @@
 namespace atalla {
 
 struct NumericsRow {
-    std::string expression;       // "gelu(x, approximate=tanh)"
-    int64_t inputs = 0;           // compared
-    double worst_ulps = 0;        // of the bf16 number nearest to the exact value; denormals have the smallest normal's
-    std::vector<double> worst_at; // the operands there
-    int64_t over_one = 0;         // inputs with more than one ulp
-    int64_t wrong_special = 0;    // NaN, infinity or sign of a zero other than the exact value's
-    std::vector<double> wrong_at; // the first operands with that
+    std::string expression;        // "gelu(x, approximate=tanh)"
+    int64_t inputs = 0;            // compared
+    double worst_ulps = 0;         // of the bf16 number nearest to the exact value; denormals have the smallest normal's
+    std::vector<double> worst_at;  // the operands there
+    int64_t over_one = 0;          // inputs with more than one ulp
+    int64_t wrong_special = 0;     // NaN, infinity or sign of a zero other than the exact value's
+    std::vector<double> wrong_at;  // the first operands with that
     LaneCount work;
 };
 

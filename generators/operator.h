@@ -28,11 +28,13 @@ struct Reference {
 
 class Workload;
 
-// The same computation with the elements of one input in another order: for inputs that are known before the program runs, such as weights.
+// The same computation with the elements of one input in another order: for inputs that are known before the program runs, such
+// as weights.
 struct Arrangement {
     std::shared_ptr<const Workload> workload;
-    size_t input = 0;                // which of inputs()
-    std::vector<int64_t> elements;   // of the arranged input, one after the other: which element of the input that is; -1: a zero
+    size_t input = 0;  // which of inputs()
+    std::vector<int64_t>
+        elements;  // of the arranged input, one after the other: which element of the input that is; -1: a zero
 };
 
 // An operator at one shape: everything that tuning it needs. Immutable, so it may be used from several threads.
@@ -81,34 +83,34 @@ public:
 
 // A named argument of a workload, as a command line and a shapes file spell it.
 struct WorkloadArgument {
-    std::string name;   // "m", "bias", "b-layout"
+    std::string name;  // "m", "bias", "b-layout"
     std::string help;
-    bool flag = false;  // given or not; its value is then "true" or "false"
-    bool size = false;  // follows from the tensors where there are some
-    nlohmann::json fallback = nullptr;   // its value if it is not given
+    bool flag = false;                  // given or not; its value is then "true" or "false"
+    bool size = false;                  // follows from the tensors where there are some
+    nlohmann::json fallback = nullptr;  // its value if it is not given
 };
 using WorkloadArguments = std::map<std::string, std::string>;
 
 // A tensor as `atalla run` takes it: --a A.npy.
 struct OperatorTensor {
-    std::string name;   // of the option, "a"
+    std::string name;  // of the option, "a"
     std::string help;
     bool required = true;
-    bool several = false;   // may be given more than once
+    bool several = false;  // may be given more than once
 };
-using Shape = std::vector<int64_t>;   // outermost extent first
-using TensorList = std::vector<std::pair<std::string, Shape>>;   // by option name
+using Shape = std::vector<int64_t>;                             // outermost extent first
+using TensorList = std::vector<std::pair<std::string, Shape>>;  // by option name
 
 // What an operator is, in words: its row of the table that `atalla ops` prints.
 struct OperatorCard {
-    std::string family;      // "matmul", "pointwise"
-    std::string algorithm;   // what is computed, with the order and the rounding where they matter
-    std::string space;       // what is searched
-    std::string bound;       // what the lower bound counts
-    std::string reference;   // what results are compared with
-    std::string supports;    // types and shapes
-    std::string refuses;     // what it does not take, with the reason
-    std::string fuses;       // what can join it in one kernel
+    std::string family;     // "matmul", "pointwise"
+    std::string algorithm;  // what is computed, with the order and the rounding where they matter
+    std::string space;      // what is searched
+    std::string bound;      // what the lower bound counts
+    std::string reference;  // what results are compared with
+    std::string supports;   // types and shapes
+    std::string refuses;    // what it does not take, with the reason
+    std::string fuses;      // what can join it in one kernel
 };
 
 // Element types as PyTorch names them. Kernels compute in bf16; float types are rounded to it, the others cannot be.
@@ -123,12 +125,12 @@ struct TensorMeta {
 
 // A call in a graph. Arguments carry the names of the schema; those left out have their defaults.
 struct AtenArgument {
-    std::string name;                  // "self", "dim"
-    std::vector<TensorMeta> tensors;   // the tensor, or those of a list
-    nlohmann::json value;              // of an argument that is no tensor; null for None
+    std::string name;                 // "self", "dim"
+    std::vector<TensorMeta> tensors;  // the tensor, or those of a list
+    nlohmann::json value;             // of an argument that is no tensor; null for None
 };
 struct AtenCall {
-    std::string schema;                // "aten::softmax.int"; "aten::" and ".default" may be left out
+    std::string schema;  // "aten::softmax.int"; "aten::" and ".default" may be left out
     std::vector<AtenArgument> arguments;
 };
 
@@ -137,11 +139,11 @@ class Operator;
 // Where a call is computed, and why.
 struct Resolution {
     enum Place {
-        Accelerator,   // `workload` is what to run
-        View,          // the same elements under another shape: costs nothing
-        Host,          // by decision: see reason
-        Folded,        // computed when the graph is compiled
-        Dropped,       // an assertion, without a result
+        Accelerator,  // `workload` is what to run
+        View,         // the same elements under another shape: costs nothing
+        Host,         // by decision: see reason
+        Folded,       // computed when the graph is compiled
+        Dropped,      // an assertion, without a result
         Unsupported
     };
     Place place = Unsupported;

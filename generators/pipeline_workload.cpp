@@ -47,13 +47,16 @@ Point PipelineWorkload::naive_point(const Machine &machine) const {
 std::string PipelineWorkload::words(const Machine &machine, const Point &point) const {
     std::string text;
     for (const Parameter &parameter : space(machine).parameters)
-        if (parameter.values.size() > 1) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", parameter.name, point[parameter.name]);
+        if (parameter.values.size() > 1)
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", parameter.name, point[parameter.name]);
     return text.empty() ? "the only schedule" : text;
 }
 
 Bound PipelineWorkload::bound(const Machine &machine) const { return kernel_bound(machine, work(machine)); }
 
-double PipelineWorkload::draft(const Machine &machine, const Point &) const { return static_cast<double>(bound(machine).cycles); }
+double PipelineWorkload::draft(const Machine &machine, const Point &) const {
+    return static_cast<double>(bound(machine).cycles);
+}
 
 std::vector<TensorData> PipelineWorkload::host_result(const Machine &machine, const std::vector<TensorData> &inputs) const {
     return run_on_host(build(machine, naive_point(machine)), inputs);

@@ -15,12 +15,15 @@ bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out
 
 int64_t seen_elements(const PoolAxis &axis, int64_t results) {
     int64_t end = axis.size + axis.padding;
-    for (const PoolPhase &phase : pool_phases(axis)) end = std::max(end, phase.start + (std::max(phase.count, results) - 1) * phase.stride + phase.kernel);
+    for (const PoolPhase &phase : pool_phases(axis))
+        end = std::max(end, phase.start + (std::max(phase.count, results) - 1) * phase.stride + phase.kernel);
     return end;
 }
 
 PlaneFrame::PlaneFrame(const PoolShape &shape, const Machine &machine, int64_t results)
-    : pitch(round_up(seen_elements(shape.x), machine.pad.count)), rows(seen_elements(shape.y)), places(round_up((rows - 1) * pitch + std::max(pitch, seen_elements(shape.x, results)), machine.pad.count)) {}
+    : pitch(round_up(seen_elements(shape.x), machine.pad.count)),
+      rows(seen_elements(shape.y)),
+      places(round_up((rows - 1) * pitch + std::max(pitch, seen_elements(shape.x, results)), machine.pad.count)) {}
 
 PlaneBlocks PlaneBlocks::of_image(const PoolShape &shape, const Machine &machine) {
     const int64_t width = shape.x.size, height = shape.y.size, pads = machine.pad.count;
@@ -81,18 +84,31 @@ PlaneBlocks PlaneBlocks::in_one_line(int64_t distance) {
 }
 
 PlanePlan::PlanePlan(const PoolShape &shape, const Machine &machine, const Point &point)
-    : columns(pool_phases(shape.x).size() > 1 ? 0 : round_up(shape.x.results, point["unroll"])), pitch(round_up(std::max(columns, shape.x.results), machine.pad.count)), frame(shape, machine, columns),
-      image(PlaneBlocks::of_image(shape, machine)), back(PlaneBlocks::of_results(shape, machine)), bands(std::min(point["bands"], image.bands)), results(std::min(point["results"], back.bands)), together(point["planes"] / lanes) {}
+    : columns(pool_phases(shape.x).size() > 1 ? 0 : round_up(shape.x.results, point["unroll"])),
+      pitch(round_up(std::max(columns, shape.x.results), machine.pad.count)),
+      frame(shape, machine, columns),
+      image(PlaneBlocks::of_image(shape, machine)),
+      back(PlaneBlocks::of_results(shape, machine)),
+      bands(std::min(point["bands"], image.bands)),
+      results(std::min(point["results"], back.bands)),
+      together(point["planes"] / lanes) {}
 
 bool planes_fit(const PoolShape &shape, const Machine &machine, const Point &point) {
     const PlanePlan plan(shape, machine, point);
     const int64_t unroll = point["unroll"], pads = machine.pad.count, slots = machine.timed() ? 2 : 1;
     // Straight-line code keeps to known pads where it goes on by whole rounds of them.
     const bool one_phase = pool_phases(shape.x).size() == 1;
-    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0}, {plan.together * plan.pitch * plan.result_rows(), one_phase && unroll % pads == 0},
-                                {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0}, {slots * plan.results * lanes, true},
-                                {lanes, false}, {shape.x.results, false}, {shape.y.results * plan.together, false}};
-    if (shape.kind == Pooling::Weighted) uses.insert(uses.end(), {{plan.together * round_up(shape.x.kernel * shape.y.kernel, lanes), false}, {lanes, false}, {plan.together, false}});
+    std::vector<PadUse> uses = {{plan.together * plan.frame.places, one_phase && unroll * shape.x.stride % pads == 0},
+                                {plan.together * plan.pitch * plan.result_rows(), one_phase && unroll % pads == 0},
+                                {slots * plan.bands * lanes, point["weight_unroll"] % pads == 0},
+                                {slots * plan.results * lanes, true},
+                                {lanes, false},
+                                {shape.x.results, false},
+                                {shape.y.results * plan.together, false}};
+    if (shape.kind == Pooling::Weighted)
+        uses.insert(uses.end(), {{plan.together * round_up(shape.x.kernel * shape.y.kernel, lanes), false},
+                                 {lanes, false},
+                                 {plan.together, false}});
     return fit_pads(machine, uses);
 }
 

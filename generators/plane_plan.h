@@ -20,14 +20,15 @@ struct PlaneFrame {
     PlaneFrame(const PoolShape &shape, const Machine &machine, int64_t results);
 };
 
-// Rows of elements in blocks of up to 32, which the array turns: parts of a row, whole rows, or what follows each other where rows do.
+// Rows of elements in blocks of up to 32, which the array turns: parts of a row, whole rows, or what follows each other where
+// rows do.
 struct PlaneBlocks {
-    int64_t elements = lanes;   // of a block
-    int64_t parts = 1, step = 0;   // of a row, and from one's first element to the next one's; they may share elements
-    int64_t rows = 1;   // of a block
-    int64_t bands = 1;   // all blocks of one part
-    int64_t length = lanes;   // from band to band
-    bool in_one_row = false;   // bands are parts of a single row
+    int64_t elements = lanes;     // of a block
+    int64_t parts = 1, step = 0;  // of a row, and from one's first element to the next one's; they may share elements
+    int64_t rows = 1;             // of a block
+    int64_t bands = 1;            // all blocks of one part
+    int64_t length = lanes;       // from band to band
+    bool in_one_row = false;      // bands are parts of a single row
 
     // Whatever the pads go round, the first places of two blocks are in one.
     static PlaneBlocks of_image(const PoolShape &shape, const Machine &machine);
@@ -48,12 +49,12 @@ private:
 
 // How a point takes the planes.
 struct PlanePlan {
-    int64_t columns;   // windows of a row, as many as fill straight-line code
-    int64_t pitch;     // from row to row of the results
+    int64_t columns;  // windows of a row, as many as fill straight-line code
+    int64_t pitch;    // from row to row of the results
     PlaneFrame frame;
     PlaneBlocks image, back;
-    int64_t bands, results;   // that come, or leave, together
-    int64_t together;   // blocks of 32 planes in the pads at a time
+    int64_t bands, results;  // that come, or leave, together
+    int64_t together;        // blocks of 32 planes in the pads at a time
 
     PlanePlan(const PoolShape &shape, const Machine &machine, const Point &point);
 

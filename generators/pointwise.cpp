@@ -29,20 +29,24 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
         inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
     }
     if (shapes.size() != names_.size())
-        throw Error(fmt::format("{}: {} has {} inputs, but {} shapes are given", request.op, expression_.text(), names_.size(), shapes.size()));
+        throw Error(fmt::format("{}: {} has {} inputs, but {} shapes are given", request.op, expression_.text(), names_.size(),
+                                shapes.size()));
     if (names_.empty()) throw Error(fmt::format("{}: {} has no input", request.op, expression_.text()));
     outputs_ = {tensor_spec("result", result_)};
     nest_ = collapse(result_, shapes);
     if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
-    rest_ = take_parts(lanes_of(expression_), [&](const std::set<std::string> &inputs) { return only_dim(inputs); }, parts_);
+    rest_ = take_parts(
+        lanes_of(expression_), [&](const std::set<std::string> &inputs) { return only_dim(inputs); }, parts_);
     count_ = count_lane_operations(rest_);
     const auto is_column = [&](const std::string &name) {
         const size_t i = input_of(name);
         return i < names_.size() && nest_.dims.size() > 1 && !nest_.is_present(i, 0) && !nest_.is_single(i);
     };
-    const auto columns = std::ranges::count_if(inputs_of(rest_), is_column) + std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; });
+    const auto columns = std::ranges::count_if(inputs_of(rest_), is_column) +
+                         std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; });
     if (columns == 0 && parts_.empty()) nest_ = PointwiseBlocks::with_short_rows(std::move(nest_));
-    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()), columns, columns > 0 ? rows_as_run(columns) : JoinedRows{});
+    blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()),
+                              columns, columns > 0 ? rows_as_run(columns) : JoinedRows{});
 }
 
 // Each operand has both dimensions of the run, or is a number for each row, or for all.
@@ -59,8 +63,13 @@ JoinedRows PointwiseWorkload::rows_as_run(int64_t numbers) const {
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
     const Tiling t = blocks_.tiling(machine, point);
-    return fmt::format("{} block{} of {}{} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks, t.blocks == 1 ? "" : "s", t.planes > 1 ? fmt::format("{} times ", t.planes) : "", t.rows, t.rows == 1 ? "" : "s", t.cols,
-                       point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"], point["pads"] == 1 ? "" : "s", PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values" : PointwiseBlocks::is_joined(point) ? ", rows joined" : "");
+    return fmt::format("{} block{} of {}{} row{} of {}, {} vectors unrolled, a buffer {}in {} pad{}{}", t.blocks,
+                       t.blocks == 1 ? "" : "s", t.planes > 1 ? fmt::format("{} times ", t.planes) : "", t.rows,
+                       t.rows == 1 ? "" : "s", t.cols, point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"],
+                       point["pads"] == 1 ? "" : "s",
+                       PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values"
+                       : PointwiseBlocks::is_joined(point)    ? ", rows joined"
+                                                              : "");
 }
 
 std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData> &inputs) const {
@@ -95,47 +104,68 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     if (PointwiseBlocks::is_joined(point)) return draft_of_run(machine, point);
     const Tiling t = blocks_.tiling(machine, point);
     const double vectors = static_cast<double>(t.vectors());
-    const double lane = static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
-    const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1 * blocks_.transfer_slowdown(machine, point);
+    const double lane = static_cast<double>(std::max(
+                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
+                        static_cast<double>(machine.vec.ii);
+    const double moved = static_cast<double>(blocks_.operands() + 1) * (t.cols < lanes ? 3.0 : 2.0) * 1.1 *
+                         blocks_.transfer_slowdown(machine, point);
     const StraightVectors straight = blocks_.straight(machine, t, point);
     const int64_t unrolled = nest_.dims.size() > 1 ? straight.all() : point["unroll"];
-    // Straight-line code is fetched once, a line of packets at a time, and anew every turn if it does not fit the instruction cache.
+    // Straight-line code is fetched once, a line of packets at a time, and anew every turn if it does not fit the instruction
+    // cache.
     const double code = static_cast<double>(unrolled * (count_.work.adds + count_.work.muls + 4) * machine.issue.packet_bytes);
     const double fetched = machine.timed() ? line_miss_cycles * code / static_cast<double>(machine.icache.line) : 0;
     const double misses = code > static_cast<double>(machine.icache.bytes) ? fetched : 0;
-    // A loop's turn costs a few cycles beside its work, and more where it is too long to overlap with the next; still longer code keeps
-    // its order, since masks are too few for another. A block costs its first transfers and its loop's start. The first block waits for everything.
+    // A loop's turn costs a few cycles beside its work, and more where it is too long to overlap with the next; still longer
+    // code keeps its order, since masks are too few for another. A block costs its first transfers and its loop's start. The
+    // first block waits for everything.
     constexpr int64_t most_overlapped = 200, most_reordered = 400;
     constexpr double short_turn = 20, long_turn = 80, in_order = 3, block_start = 60, start = 400;
     const int64_t operations = unrolled * count_.all();
     const double turn = operations > most_overlapped ? long_turn : short_turn;
     // Of a row that is not straight-line code the loop starts anew in each row.
     const bool by_row = nest_.dims.size() > 1 && straight.across * lanes < t.stored_cols;
-    const double loops = point["parts"] == PointwiseBlocks::in_pages ? 1 : by_row ? static_cast<double>(t.planes * t.rows / straight.down) : straight.down < t.rows ? static_cast<double>(t.planes) : 1;
+    const double loops = point["parts"] == PointwiseBlocks::in_pages ? 1
+                         : by_row                                    ? static_cast<double>(t.planes * t.rows / straight.down)
+                         : straight.down < t.rows                    ? static_cast<double>(t.planes)
+                                                                     : 1;
     // Single values want ports for scalars that the other operations need.
     constexpr double few_ports = 0.98, many_ports = 1.03;
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
-    const double block = single * vectors * std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled), moved) + block_start * loops;
+    const double block =
+        single * vectors *
+            std::max(lane * (operations > most_reordered ? in_order : 1) + (turn + misses) / static_cast<double>(unrolled),
+                     moved) +
+        block_start * loops;
     // What waits for the first transfers and follows the last rows: a block, or where all is in the pads a round of them.
-    const double ends = point["parts"] == PointwiseBlocks::all_in_pages ? static_cast<double>(machine.pad.count * machine.sdma.max_rows) : vectors;
+    const double ends = point["parts"] == PointwiseBlocks::all_in_pages
+                            ? static_cast<double>(machine.pad.count * machine.sdma.max_rows)
+                            : vectors;
     return start + fetched + static_cast<double>(t.blocks) * block + ends * (moved + lane);
 }
 
 // Fitted to schedules of batch_norm of 4x64x28x28 and of mul of it by a number for each channel on ax01.
 double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &point) const {
-    constexpr double start = 1200, block_start = 200, turn = 6, spread = 8.5, made = 3, others = 0.45, waits = 1.12, beats = 2.6, around = 1.2, few_pads = 0.35;
+    constexpr double start = 1200, block_start = 200, turn = 6, spread = 8.5, made = 3, others = 0.45, waits = 1.12,
+                     beats = 2.6, around = 1.2, few_pads = 0.35;
     const Tiling t = blocks_.tiling(machine, point);
     const JoinedRows &run = blocks_.run();
     const int64_t pads = point["pads"], share = t.vectors() / pads;
     // Parts whose transfers are alike follow each other at equal steps.
     const int64_t tiles = ceil_div(share, machine.sdma.max_rows);
     bool alike = false;
-    for (int64_t count = tiles; count <= tiles + tiles / 2; count++) alike = alike || (point["parts"] == 1 && share % count == 0);
-    const double lane = waits * static_cast<double>(std::max({count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) * static_cast<double>(machine.vec.ii);
-    const double moved = beats * static_cast<double>(run.operands + 1) * (alike ? 1 : around) * (1 + few_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
+    for (int64_t count = tiles; count <= tiles + tiles / 2; count++)
+        alike = alike || (point["parts"] == 1 && share % count == 0);
+    const double lane = waits *
+                        static_cast<double>(std::max(
+                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
+                        static_cast<double>(machine.vec.ii);
+    const double moved = beats * static_cast<double>(run.operands + 1) * (alike ? 1 : around) *
+                         (1 + few_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
     const auto vectors = static_cast<double>(t.vectors()), numbers = static_cast<double>(run.numbers);
     // Vectors of numbers are in a pad for each, which store beside each other.
-    const double making = numbers * spread * static_cast<double>(run.rows) + made * std::max(1.0, others * numbers) * static_cast<double>(blocks_.chunks(point).all());
+    const double making = numbers * spread * static_cast<double>(run.rows) +
+                          made * std::max(1.0, others * numbers) * static_cast<double>(blocks_.chunks(point).all());
     const double block = block_start + vectors * std::max(lane + turn / static_cast<double>(point["unroll"]), moved);
     return start + making + static_cast<double>(t.blocks) * block + vectors * moved;
 }
@@ -147,7 +177,8 @@ KernelWork PointwiseWorkload::work(const Machine &) const {
     for (const auto &[inputs, count] : lane_operations_by_inputs(lanes_of(expression_))) {
         int64_t elements = 1;
         for (size_t d = 0; d < nest_.dims.size(); d++)
-            if (std::ranges::any_of(inputs, [&](const std::string &name) { return nest_.is_present(input_of(name), d); })) elements *= nest_.dims[d].extent;
+            if (std::ranges::any_of(inputs, [&](const std::string &name) { return nest_.is_present(input_of(name), d); }))
+                elements *= nest_.dims[d].extent;
         const int64_t vectors = tiles_of(elements);
         work.lanes.adds += count.work.adds * vectors;
         work.lanes.muls += count.work.muls * vectors;

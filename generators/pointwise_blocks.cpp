@@ -21,7 +21,8 @@ int64_t round_down(int64_t n) { return n < lanes ? n : n < 4 * lanes ? n / lanes
 int64_t pads_in_turn(const Tiling &t, const StraightVectors &straight, int64_t pads) {
     const int64_t vectors = t.stored_cols / lanes;
     const auto whole_rounds = [&](int64_t of) {
-        return (straight.across == vectors || straight.across % of == 0) && (straight.down == t.rows || straight.down * vectors % of == 0) &&
+        return (straight.across == vectors || straight.across % of == 0) &&
+               (straight.down == t.rows || straight.down * vectors % of == 0) &&
                (straight.deep == t.planes || straight.deep * t.rows * vectors % of == 0);
     };
     while (!whole_rounds(pads)) pads--;
@@ -79,44 +80,72 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         sizes.insert(of_run.begin(), of_run.end());
         for (const int64_t unroll : unrolls_of_run())
             if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
-        space.choice("joined", "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a vector of numbers for each that meets others (1)", {0, 1});
+        space.choice("joined",
+                     "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a vector of numbers "
+                     "for each that meets others (1)",
+                     {0, 1});
     }
     const auto also = [&](std::vector<std::string> names) {
         names.insert(names.begin(), first.begin(), first.end());
         return names;
     };
-    space.parameter("block", nest_.dims.size() == 1 ? "elements that come and go together" : of_run.empty() ? "rows that come and go together" : "rows that come and go together; vectors where rows are joined", {sizes.begin(), sizes.end()})
+    space
+        .parameter("block",
+                   nest_.dims.size() == 1 ? "elements that come and go together"
+                   : of_run.empty()       ? "rows that come and go together"
+                                          : "rows that come and go together; vectors where rows are joined",
+                   {sizes.begin(), sizes.end()})
         .choice("unroll", "vectors in straight-line code", all_unrolls)
         .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", pads_of_parts)
-        .choice("parts", "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of the DRAM; 3: all is one block, of which each pad has a half of every other page", {0, 1, in_pages, all_in_pages});
+        .choice("parts",
+                "a pad holds every so manieth vector of a block (0) or one part of it (1); 2: blocks are parts of two pages of "
+                "the DRAM; 3: all is one block, of which each pad has a half of every other page",
+                {0, 1, in_pages, all_in_pages});
     // Vectors take ports for vectors of those that read them, single values ports for scalars.
-    if (has_column() && machine.timed()) space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
+    if (has_column() && machine.timed())
+        space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
     if (!of_run.empty())
-        space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"}, "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.", [blocks = *this, apart, of_run](const Point &point) {
-            if (!is_joined(point)) return apart.count(point["block"]) > 0 && std::ranges::find(unrolls, point["unroll"]) != unrolls.end();
-            if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] >= in_pages) return false;
-            const int64_t pads = point["parts"] == 1 ? point["pads"] : 1;
-            return point["block"] % pads == 0 && point["unroll"] % pads == 0 && point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
+        space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"},
+                         "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.",
+                         [blocks = *this, apart, of_run](const Point &point) {
+                             if (!is_joined(point))
+                                 return apart.count(point["block"]) > 0 &&
+                                        std::ranges::find(unrolls, point["unroll"]) != unrolls.end();
+                             if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] >= in_pages)
+                                 return false;
+                             const int64_t pads = point["parts"] == 1 ? point["pads"] : 1;
+                             return point["block"] % pads == 0 && point["unroll"] % pads == 0 &&
+                                    point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
+                         });
+    space.constraint("pads", {"pads"}, "There are as many pads.",
+                     [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
+    space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.",
+                     [blocks = *this, machine, least](const Point &point) {
+                         if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
+                         if (point["parts"] == all_in_pages)
+                             return point["pads"] == halves_of_page * neighbours && blocks.half_of_page(machine) > 0 &&
+                                    point["block"] == blocks.nest_.dims[0].extent;
+                         if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
+                         if (blocks.nest_.dims.size() > 1 && point["block"] < std::min(least, blocks.largest())) return false;
+                         return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 &&
+                                                        blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
+                     });
+    space.constraint(
+        "room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.",
+        [blocks = *this, machine](const Point &point) {
+            if (is_joined(point)) return blocks.run_fits(machine, point);
+            const Tiling t = blocks.tiling(machine, point);
+            const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
+            const int64_t pads =
+                point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
+            const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
+            const int64_t rows = (t.vectors() + pads - 1) / pads * slots;
+            // Operands of pages that begin anew stay in the pads.
+            const int64_t own = point["parts"] == in_pages ? blocks.period() : 0,
+                          stay = own < blocks.all_elements() ? ceil_div(own, machine.pad.count * lanes) * buffers : 0;
+            return (buffers + groups - 1) / groups * rows + stay + blocks.small_operands_ + blocks.spread_rows(machine, t) <=
+                   machine.pad_rows();
         });
-    space.constraint("pads", {"pads"}, "There are as many pads.", [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-    space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.", [blocks = *this, machine, least](const Point &point) {
-        if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
-        if (point["parts"] == all_in_pages) return point["pads"] == halves_of_page * neighbours && blocks.half_of_page(machine) > 0 && point["block"] == blocks.nest_.dims[0].extent;
-        if (point["parts"] == in_pages) return point["pads"] > 1 && blocks.has_pages(machine, point["block"]);
-        if (blocks.nest_.dims.size() > 1 && point["block"] < std::min(least, blocks.largest())) return false;
-        return point["parts"] == 0 || (machine.timed() && point["pads"] > 1 && blocks.part_of(blocks.tiling(machine, point), point["pads"]) > 1);
-    });
-    space.constraint("room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.", [blocks = *this, machine](const Point &point) {
-        if (is_joined(point)) return blocks.run_fits(machine, point);
-        const Tiling t = blocks.tiling(machine, point);
-        const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
-        const int64_t pads = point["parts"] > 0 ? point["pads"] : pads_in_turn(t, blocks.straight(machine, t, point), point["pads"]);
-        const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads);
-        const int64_t rows = (t.vectors() + pads - 1) / pads * slots;
-        // Operands of pages that begin anew stay in the pads.
-        const int64_t own = point["parts"] == in_pages ? blocks.period() : 0, stay = own < blocks.all_elements() ? ceil_div(own, machine.pad.count * lanes) * buffers : 0;
-        return (buffers + groups - 1) / groups * rows + stay + blocks.small_operands_ + blocks.spread_rows(machine, t) <= machine.pad_rows();
-    });
     return space;
 }
 
@@ -171,7 +200,9 @@ LoopNest PointwiseBlocks::nest_of_run() const {
     return nest;
 }
 
-Chunks PointwiseBlocks::chunks(const Point &point) const { return Chunks(run_, point["unroll"] / (point["parts"] == 1 ? point["pads"] : 1)); }
+Chunks PointwiseBlocks::chunks(const Point &point) const {
+    return Chunks(run_, point["unroll"] / (point["parts"] == 1 ? point["pads"] : 1));
+}
 
 bool PointwiseBlocks::run_fits(const Machine &machine, const Point &point) const {
     constexpr int64_t slots = 2;
@@ -220,23 +251,28 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
     t.stored_cols = round_up(t.cols, lanes);
     if (nest_.dims.size() > 1 && !in_parts && t.stored_cols > 2 * lanes) t.stored_cols = round_up(t.cols, pads * lanes);
     t.blocks = ((t.width + t.cols - 1) / t.cols) * ((t.height + t.rows - 1) / t.rows);
-    for (size_t d = 2; d < nest_.dims.size(); d++) t.blocks *= d > 2 ? nest_.dims[d].extent : (nest_.dims[d].extent + t.planes - 1) / t.planes;
+    for (size_t d = 2; d < nest_.dims.size(); d++)
+        t.blocks *= d > 2 ? nest_.dims[d].extent : (nest_.dims[d].extent + t.planes - 1) / t.planes;
     return t;
 }
 
 StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, const Point &point) const {
     if (is_joined(point)) return {point["unroll"], 1};
     const int64_t unroll = point["unroll"], pads = point["pads"], share = point["parts"] == 1 ? part_of(t, pads) : 0;
-    const auto of_each = [&](int64_t most) { return pads * largest_divisor(share, std::clamp<int64_t>(most / pads, 1, share)); };
+    const auto of_each = [&](int64_t most) {
+        return pads * largest_divisor(share, std::clamp<int64_t>(most / pads, 1, share));
+    };
     if (share > 0 && nest_.dims.size() == 1) return {of_each(unroll), 1};
     if (has_column() && !machine.timed()) return {1, t.rows % lanes == 0 ? lanes : t.rows};
     const int64_t vectors = t.stored_cols / lanes, across = largest_divisor(vectors, std::min(vectors, unroll));
-    if (share > 0 && t.planes > 1) return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / pads / across, 1, t.rows)), pads};
+    if (share > 0 && t.planes > 1)
+        return {across, largest_divisor(t.rows, std::clamp<int64_t>(unroll / pads / across, 1, t.rows)), pads};
     if (share > 0) return {across, of_each(unroll / across)};
     // Numbers of rows are held while a row is computed.
     if (nest_.dims.size() == 1 || (has_column() && across < vectors)) return {across, 1};
     const int64_t down = largest_divisor(t.rows, std::clamp<int64_t>(unroll / across, 1, t.rows));
-    return {across, down, down < t.rows ? 1 : largest_divisor(t.planes, std::clamp<int64_t>(unroll / (across * down), 1, t.planes))};
+    return {across, down,
+            down < t.rows ? 1 : largest_divisor(t.planes, std::clamp<int64_t>(unroll / (across * down), 1, t.planes))};
 }
 
 int64_t PointwiseBlocks::all_elements() const {
@@ -251,11 +287,14 @@ int64_t PointwiseBlocks::period() const {
     for (size_t i = 0; i < nest_.dims[0].present.size(); i++) {
         if (nest_.is_single(i)) continue;
         int64_t own = 1;
-        bool outer = false;   // a dimension that it does not have
+        bool outer = false;  // a dimension that it does not have
         for (size_t d = 0; d < nest_.dims.size(); d++) {
-            if (!nest_.is_present(i, d)) outer = true;
-            else if (outer) return 0;
-            else own *= nest_.dims[d].extent;
+            if (!nest_.is_present(i, d))
+                outer = true;
+            else if (outer)
+                return 0;
+            else
+                own *= nest_.dims[d].extent;
         }
         if (own == all) continue;
         if (period != all && own != period) return 0;
@@ -266,13 +305,15 @@ int64_t PointwiseBlocks::period() const {
 
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     const int64_t page = page_elements(machine), piece = elements_of(block) / 2, all = all_elements(), own = period();
-    return machine.timed() && parts_ == 0 && piece % (4 * lanes) == 0 && page % piece == 0 && all % (2 * page) == 0 && own > 0 && own % piece == 0 &&
-           (own == all || own % (2 * page) == 0 || page % own == 0);
+    return machine.timed() && parts_ == 0 && piece % (4 * lanes) == 0 && page % piece == 0 && all % (2 * page) == 0 &&
+           own > 0 && own % piece == 0 && (own == all || own % (2 * page) == 0 || page % own == 0);
 }
 
 int64_t PointwiseBlocks::half_of_page(const Machine &machine) const {
     const int64_t page = page_elements(machine), pads = halves_of_page * neighbours;
-    if (!machine.timed() || machine.pad.count != pads || parts_ != 0 || nest_.dims.size() != 1 || page != halves_of_page * tiles_of_half * machine.sdma.max_rows * lanes) return 0;
+    if (!machine.timed() || machine.pad.count != pads || parts_ != 0 || nest_.dims.size() != 1 ||
+        page != halves_of_page * tiles_of_half * machine.sdma.max_rows * lanes)
+        return 0;
     const int64_t fewest_rows = machine.sdma.max_rows * 3 / 4;
     for (int64_t rows = machine.sdma.max_rows; rows >= fewest_rows; rows--)
         if (const int64_t half = tiles_of_half * rows * lanes; nest_.dims[0].extent % (pads * half) == 0) return half;
@@ -283,19 +324,21 @@ bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joi
 
 bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
 
-// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01; that of long rows which end inside vectors and go round the
-// pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14 images; that of other long
-// rows to add of 512 x 768 and a row.
+// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01; that of long rows which end inside vectors and
+// go round the pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14
+// images; that of other long rows to add of 512 x 768 and a row.
 double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
     if (!machine.timed()) return 1;
-    constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4, more_than_a_page = 1.9, half_the_pads = 0.2;
+    constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4,
+                     more_than_a_page = 1.9, half_the_pads = 0.2;
     const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.vectors() * lanes / point["pads"];
     const bool open = point["parts"] >= in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
     const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.planes * t.rows * t.cols >= 2 * page;
     const double around = long_rows && t.guarded ? interleaved_ends : long_rows && pages ? interleaved_rows : interleaved;
     const double layout = open ? 1 : point["parts"] == 0 ? around : part < page ? less_than_a_page : more_than_a_page;
-    return layout * (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
+    return layout *
+           (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 
 PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {
@@ -304,7 +347,8 @@ PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t
     // `of_short`: operands without outer dimensions have it.
     const auto add = [&](int64_t extent, int64_t stride, bool of_short) {
         LoopNest::Dim dim{extent, {}};
-        for (size_t i = 0; i < nest_.dims[0].present.size(); i++) dim.present.push_back(!nest_.is_single(i) && (of_short || nest_.is_present(i, nest_.dims.size() - 1)));
+        for (size_t i = 0; i < nest_.dims[0].present.size(); i++)
+            dim.present.push_back(!nest_.is_single(i) && (of_short || nest_.is_present(i, nest_.dims.size() - 1)));
         pages.nest.dims.push_back(dim);
         pages.strides.push_back(stride);
     };
@@ -321,7 +365,8 @@ PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t
 LoopNest PointwiseBlocks::halves_of_pages(const Machine &machine) const {
     const int64_t half = half_of_page(machine);
     LoopNest nest;
-    for (int64_t extent : {half, halves_of_page, neighbours, nest_.dims[0].extent / (neighbours * halves_of_page * half)}) nest.dims.push_back({extent, nest_.dims[0].present});
+    for (int64_t extent : {half, halves_of_page, neighbours, nest_.dims[0].extent / (neighbours * halves_of_page * half)})
+        nest.dims.push_back({extent, nest_.dims[0].present});
     return nest;
 }
 
@@ -332,7 +377,8 @@ Tiling PointwiseBlocks::pages_tiling(int64_t block) const {
     return t;
 }
 
-// Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not divide.
+// Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not
+// divide.
 int64_t PointwiseBlocks::part_of(const Tiling &t, int64_t pads) const {
     const int64_t all = nest_.dims.size() == 1 ? t.stored_cols / lanes : t.planes > 1 ? t.planes : t.rows;
     return all % pads == 0 ? all / pads : 0;
@@ -341,7 +387,8 @@ int64_t PointwiseBlocks::part_of(const Tiling &t, int64_t pads) const {
 bool PointwiseBlocks::fits(const Machine &machine, const Tiling &t) const {
     const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1;
     const int64_t rows = round_up(t.vectors(), machine.pad.count) * slots;
-    return rows * (operands_ + 1) + machine.pad.count * (small_operands_ + spread_rows(machine, t)) <= machine.pad.count * machine.pad_rows() &&
+    return rows * (operands_ + 1) + machine.pad.count * (small_operands_ + spread_rows(machine, t)) <=
+               machine.pad.count * machine.pad_rows() &&
            rows <= 4 * most_buffer_rows;
 }
 

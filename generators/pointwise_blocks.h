@@ -13,13 +13,14 @@
 
 namespace atalla {
 
-// Blocks of `cols` of the innermost dimension times `rows` of the next, of whole ones times `planes` of the third; the others are loops.
+// Blocks of `cols` of the innermost dimension times `rows` of the next, of whole ones times `planes` of the third; the others
+// are loops.
 struct Tiling {
-    int64_t width = 1, height = 1;   // of the whole result: innermost dimension, next dimension
+    int64_t width = 1, height = 1;  // of the whole result: innermost dimension, next dimension
     int64_t cols = 1, rows = 1, planes = 1;
-    int64_t stored_cols = lanes;     // of a row in the pads
-    int64_t blocks = 1;              // of all dimensions
-    bool guarded = false;            // rows end inside a vector
+    int64_t stored_cols = lanes;  // of a row in the pads
+    int64_t blocks = 1;           // of all dimensions
+    bool guarded = false;         // rows end inside a vector
     int64_t vectors() const { return planes * rows * (stored_cols / lanes); }
 };
 
@@ -35,27 +36,27 @@ class PointwiseBlocks {
 public:
     // Value of the parameter `parts` for blocks that are parts of two pages of the DRAM, which are in different bank groups.
     static constexpr int64_t in_pages = 2;
-    // And for one block of all elements, of which each pad has the same half of every other page: the halves of two neighbouring pages, which
-    // are in different bank groups, are in pads of their own.
+    // And for one block of all elements, of which each pad has the same half of every other page: the halves of two
+    // neighbouring pages, which are in different bank groups, are in pads of their own.
     static constexpr int64_t all_in_pages = 3, halves_of_page = 2, neighbours = 2, tiles_of_half = 2;
 
     PointwiseBlocks() = default;
-    // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have a number for each row.
-    // `run`: the rows as one run, where they may be one.
+    // `operands`: tensors and what is computed of them once; `parts`: how many are the latter; `columns`: how many of both have
+    // a number for each row. `run`: the rows as one run, where they may be one.
     PointwiseBlocks(LoopNest nest, int64_t operands, int64_t parts, int64_t columns, const JoinedRows &run = {});
 
     // Of two dimensions or more, with an innermost one that is longer than a tile's rows cut into equal ones where it divides.
     static LoopNest with_short_rows(LoopNest nest);
 
-    // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how many a buffer
-    // goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some; `joined`, whether rows that
-    // end inside vectors are one run.
+    // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how
+    // many a buffer goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some;
+    // `joined`, whether rows that end inside vectors are one run.
     Space space(const Machine &machine) const;
     Tiling tiling(const Machine &machine, const Point &point) const;
     // Of blocks that are not parts of pages. Where they lie in parts, straight-line code takes as much from each.
     StraightVectors straight(const Machine &machine, const Tiling &t, const Point &point) const;
-    // The result as pages, of which a block has a piece of two neighbours, and the elements between places in each dimension. Operands without
-    // outer dimensions begin anew in each page, in parts of one, or after some pairs of neighbours.
+    // The result as pages, of which a block has a piece of two neighbours, and the elements between places in each dimension.
+    // Operands without outer dimensions begin anew in each page, in parts of one, or after some pairs of neighbours.
     struct Pages {
         LoopNest nest;
         std::vector<int64_t> strides;
@@ -64,7 +65,8 @@ public:
     Tiling pages_tiling(int64_t block) const;
     // The result as halves of pages, those of a page, neighbouring pages and pairs of these.
     LoopNest halves_of_pages(const Machine &machine) const;
-    // Elements of such a half: two transfers, of somewhat fewer rows than one may have where the elements do not divide otherwise; 0 if they do not.
+    // Elements of such a half: two transfers, of somewhat fewer rows than one may have where the elements do not divide
+    // otherwise; 0 if they do not.
     int64_t half_of_page(const Machine &machine) const;
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
     // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
@@ -76,7 +78,8 @@ public:
     LoopNest nest_of_run() const;
     // How straight-line code takes the run: all of its vectors, or those in one pad.
     Chunks chunks(const Point &point) const;
-    // Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does not divide.
+    // Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does
+    // not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
 
     int64_t operands() const { return operands_; }
@@ -99,7 +102,8 @@ private:
     // Elements of a block of pages.
     int64_t elements_of(int64_t block) const { return nest_.dims.size() == 1 ? block : block * nest_.dims[0].extent; }
     int64_t all_elements() const;
-    // Elements after which operands without outer dimensions begin anew; all of them where there are no such operands, 0 where they are not alike.
+    // Elements after which operands without outer dimensions begin anew; all of them where there are no such operands, 0 where
+    // they are not alike.
     int64_t period() const;
     bool fits(const Machine &machine, const Tiling &t) const;
     // Rows of one pad that numbers of rows take which are spread over vectors.
@@ -107,8 +111,8 @@ private:
 
     LoopNest nest_;
     int64_t operands_ = 0, parts_ = 0;
-    int64_t small_operands_ = 0;   // that take rows of their own beside a block: what is computed once, single numbers
-    int64_t columns_ = 0;   // operands with a number for each row
+    int64_t small_operands_ = 0;  // that take rows of their own beside a block: what is computed once, single numbers
+    int64_t columns_ = 0;         // operands with a number for each row
     JoinedRows run_;
 };
 

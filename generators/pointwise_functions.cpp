@@ -20,14 +20,18 @@ namespace {
 
 double keyword(const Keywords &keywords, const char *name) { return std::strtod(keywords.at(name).c_str(), nullptr); }
 Expr constant(const Keywords &keywords, const char *name) { return number(keyword(keywords, name)); }
-double as_bf16(double value) { return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(value))))); }
+double as_bf16(double value) {
+    return static_cast<double>(static_cast<float>(bfloat16_t(static_cast<float>(within_bf16(value)))));
+}
 
 using Lanes = const std::vector<Expr> &;
 using Words = const Keywords &;
 using Reals = const std::vector<double> &;
 
 double relu(double x) { return x < 0 ? 0 : x; }
-double clamped(double x, double low, double high) { return std::isnan(x) || std::isnan(low) || std::isnan(high) ? NAN : std::min(std::max(x, low), high); }
+double clamped(double x, double low, double high) {
+    return std::isnan(x) || std::isnan(low) || std::isnan(high) ? NAN : std::min(std::max(x, low), high);
+}
 double normal_cdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
 double gelu_tanh(double x) {
     // 1 + tanh(u) as it stays exact for large negative u.
@@ -55,7 +59,9 @@ Expr softplus_up_to(const Expr &x, double threshold) {
     return threshold >= no_difference ? softplus(x) : choose(less(number(threshold), x), x, softplus(x));
 }
 
-bool is_simple_power(double exponent) { return std::abs(exponent) == 0.5 || (std::abs(exponent) <= 4 && exponent == std::trunc(exponent)); }
+bool is_simple_power(double exponent) {
+    return std::abs(exponent) == 0.5 || (std::abs(exponent) <= 4 && exponent == std::trunc(exponent));
+}
 
 }  // namespace
 
@@ -193,24 +199,30 @@ void check_pointwise(ExpressionNode &node) {
         std::vector<std::string> names;
         for (const PointwiseFunction &one : pointwise_functions()) names.push_back(one.name);
         const std::string nearest = nearest_name(node.name, names);
-        throw Error(fmt::format("'{}' is no pointwise operator{}", node.name, nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+        throw Error(fmt::format("'{}' is no pointwise operator{}", node.name,
+                                nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
     }
     if (static_cast<int>(node.arguments.size()) != function->operands)
-        throw Error(fmt::format("{} takes {} operand{}, not {}", node.name, function->operands, function->operands == 1 ? "" : "s", node.arguments.size()));
+        throw Error(fmt::format("{} takes {} operand{}, not {}", node.name, function->operands,
+                                function->operands == 1 ? "" : "s", node.arguments.size()));
     for (const auto &[name, value] : node.keywords) {
         if (!function->keywords.contains(name)) throw Error(fmt::format("{} has no argument '{}'", node.name, name));
         if (name == "approximate") {
-            if (value != "none" && value != "tanh") throw Error(fmt::format("{}: approximate must be none or tanh, not '{}'", node.name, value));
+            if (value != "none" && value != "tanh")
+                throw Error(fmt::format("{}: approximate must be none or tanh, not '{}'", node.name, value));
         } else {
             char *end = nullptr;
             std::strtod(value.c_str(), &end);
-            if (value.empty() || *end != '\0') throw Error(fmt::format("{}: {} must be a number, not '{}'", node.name, name, value));
+            if (value.empty() || *end != '\0')
+                throw Error(fmt::format("{}: {} must be a number, not '{}'", node.name, name, value));
         }
     }
     if (node.name == "pow") {
         const ExpressionNode &exponent = node.arguments[1];
         if (exponent.kind != ExpressionNode::Number || !is_simple_power(exponent.number))
-            throw Error("pow: the exponent must be one of -4 ... 4, 0.5 and -0.5; others need a logarithm with more digits than bf16 has");
+            throw Error(
+                "pow: the exponent must be one of -4 ... 4, 0.5 and -0.5; others need a logarithm with more digits than bf16 "
+                "has");
     }
     if (node.keywords.contains("beta") && keyword(node.keywords, "beta") != 1)
         throw Error(fmt::format("{}: beta must be 1; the factor's rounding would be multiplied by x", node.name));
@@ -234,7 +246,8 @@ Expr lower(const ExpressionNode &node, const std::map<std::string, Expr> &inputs
     for (const ExpressionNode &argument : node.arguments) {
         Expr value = lower(argument, inputs);
         // A condition counts as 1 or 0, but for where.
-        const bool takes_condition = (node.name == "where" && operands.empty()) || (node.name == "masked_fill" && operands.size() == 1);
+        const bool takes_condition =
+            (node.name == "where" && operands.empty()) || (node.name == "masked_fill" && operands.size() == 1);
         operands.push_back(takes_condition ? value : as_value(value));
     }
     return function.machine(operands, completed(node, function));
@@ -242,12 +255,16 @@ Expr lower(const ExpressionNode &node, const std::map<std::string, Expr> &inputs
 
 }  // namespace
 
-Expr machine_expression(const ExpressionNode &node, const std::map<std::string, Expr> &inputs) { return as_value(lower(node, inputs)); }
+Expr machine_expression(const ExpressionNode &node, const std::map<std::string, Expr> &inputs) {
+    return as_value(lower(node, inputs));
+}
 
 double exact_expression(const ExpressionNode &node, const std::map<std::string, double> &inputs, double &peak) {
     double value = 0;
-    if (node.kind == ExpressionNode::Input) value = inputs.at(node.name);
-    else if (node.kind == ExpressionNode::Number) return as_bf16(node.number);
+    if (node.kind == ExpressionNode::Input)
+        value = inputs.at(node.name);
+    else if (node.kind == ExpressionNode::Number)
+        return as_bf16(node.number);
     else {
         const PointwiseFunction &function = *find_pointwise_function(node.name);
         std::vector<double> operands;
@@ -267,8 +284,8 @@ namespace {
 
 struct LaneCounter : Internal::IRVisitor {
     std::map<std::set<std::string>, LaneCount> counts;
-    std::map<std::string, std::set<std::string>> equal_parts;   // with the inputs of each
-    std::set<std::string> inputs;                               // of what is being visited
+    std::map<std::string, std::set<std::string>> equal_parts;  // with the inputs of each
+    std::set<std::string> inputs;                              // of what is being visited
     using IRVisitor::visit;
 
     // Visits what an operation reads: the count that the operation belongs to.
@@ -282,8 +299,10 @@ struct LaneCounter : Internal::IRVisitor {
     }
     void visit(const Internal::Variable *v) override {
         const auto part = equal_parts.find(v->name);
-        if (part == equal_parts.end()) inputs.insert(v->name);
-        else inputs.insert(part->second.begin(), part->second.end());
+        if (part == equal_parts.end())
+            inputs.insert(v->name);
+        else
+            inputs.insert(part->second.begin(), part->second.end());
     }
     void visit(const Internal::Let *let) override {
         std::set<std::string> around = std::exchange(inputs, {});
@@ -293,9 +312,12 @@ struct LaneCounter : Internal::IRVisitor {
     }
     void visit(const Internal::Call *call) override {
         LaneCount &count = counted(call);
-        if (call->name == "atalla_exp") count.work.exps++;
-        else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div)) count.work.muls++;
-        else if (call->is_strict_float_intrinsic()) count.work.adds++;
+        if (call->name == "atalla_exp")
+            count.work.exps++;
+        else if (call->is_intrinsic(Internal::Call::strict_mul) || call->is_intrinsic(Internal::Call::strict_div))
+            count.work.muls++;
+        else if (call->is_strict_float_intrinsic())
+            count.work.adds++;
     }
     void visit(const Internal::Select *select) override { counted(select).copies++; }
 };

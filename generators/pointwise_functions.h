@@ -20,12 +20,12 @@ struct PointwiseFunction {
     std::string name;
     int operands = 1;
     std::vector<std::string> schemas;
-    std::string formula;                 // "x where x > 0, otherwise 0; NaN stays"
-    std::map<std::string, std::string> keywords;   // with their values if not given
+    std::string formula;                          // "x where x > 0, otherwise 0; NaN stays"
+    std::map<std::string, std::string> keywords;  // with their values if not given
     // Operands are bf16, or conditions; so is the result.
     Halide::Expr (*machine)(const std::vector<Halide::Expr> &operands, const Keywords &keywords) = nullptr;
     double (*exact)(const std::vector<double> &operands, const Keywords &keywords) = nullptr;
-    bool condition = false;              // the result is true or false: 1 or 0 in a tensor
+    bool condition = false;  // the result is true or false: 1 or 0 in a tensor
 };
 
 const std::vector<PointwiseFunction> &pointwise_functions();
@@ -44,7 +44,7 @@ double exact_expression(const ExpressionNode &node, const std::map<std::string, 
 // The lane operations of an expression, for one vector; equal parts count once.
 struct LaneCount {
     LaneWork work;
-    int64_t copies = 0;   // what the adder and the multiplier can do
+    int64_t copies = 0;  // what the adder and the multiplier can do
     int64_t all() const { return work.adds + work.muls + work.exps + copies; }
 };
 LaneCount count_lane_operations(const Halide::Expr &e);

@@ -13,7 +13,8 @@ using namespace vocabulary;
 
 namespace {
 
-template <class Param> void set_strides(Param param, const std::vector<int64_t> &strides) {
+template <class Param>
+void set_strides(Param param, const std::vector<int64_t> &strides) {
     for (size_t d = 1; d < strides.size(); d++) param.dim(static_cast<int>(d)).set_stride(static_cast<int>(strides[d]));
 }
 
@@ -21,7 +22,7 @@ template <class Param> void set_strides(Param param, const std::vector<int64_t> 
 
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
     const bool paged = point["parts"] == PointwiseBlocks::in_pages, joined = PointwiseBlocks::is_joined(point);
-    const bool all = point["parts"] == PointwiseBlocks::all_in_pages;   // each pad has half of every other page
+    const bool all = point["parts"] == PointwiseBlocks::all_in_pages;  // each pad has half of every other page
     const PointwiseBlocks::Pages pages = paged ? blocks_.pages_of(machine, point["block"]) : PointwiseBlocks::Pages{};
     const LoopNest nest = paged ? pages.nest : all ? blocks_.halves_of_pages(machine) : joined ? blocks_.nest_of_run() : nest_;
     const Tiling t = paged ? blocks_.pages_tiling(point["block"]) : blocks_.tiling(machine, point);
@@ -30,7 +31,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
 
     std::vector<Var> vars;
     for (size_t d = 0; d < rank; d++) vars.emplace_back(fmt::format("d{}_", d));
-    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), qo("qo"), qi("qi"), vu("v_unroll"), mu("m_unroll"), qu("q_unroll"), pu("p_unroll"), lane("lane");
+    Var n = vars[0], no("no"), ni("ni"), mo("mo"), mi("mi"), qo("qo"), qi("qi"), vu("v_unroll"), mu("m_unroll"), qu("q_unroll"),
+        pu("p_unroll"), lane("lane");
     Func out("result"), y("y");
     // Where a pad has all of its halves of pages they follow each other in one dimension.
     const std::vector<Var> rows_of_pads = all ? std::vector<Var>(vars.begin(), vars.begin() + 3) : vars;
@@ -41,9 +43,10 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     std::map<std::string, Expr> values;
     std::vector<Func> staged;
     std::vector<ImageParam> tensors;
-    // A number for each row is spread over a vector of equal lanes, so that the loop over rows is one: no vector has a lane that varies.
+    // A number for each row is spread over a vector of equal lanes, so that the loop over rows is one: no vector has a lane
+    // that varies.
     struct Column {
-        Func spread, held;   // in the pads; in registers while its row is computed
+        Func spread, held;  // in the pads; in registers while its row is computed
         std::vector<Var> own;
     };
     std::map<std::string, Column> columns;
@@ -72,7 +75,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     };
     const std::set<std::string> used = inputs_of(rest_);
     // Halide realizes Funcs in the order of their names: transfers of blocks start in front of those of numbers of rows.
-    const auto name_of_rows = [&](size_t i) { return nest_.is_present(i, 0) || nest_.is_single(i) ? names_[i] + "_rows" : "z_" + names_[i] + "_numbers"; };
+    const auto name_of_rows = [&](size_t i) {
+        return nest_.is_present(i, 0) || nest_.is_single(i) ? names_[i] + "_rows" : "z_" + names_[i] + "_numbers";
+    };
     for (size_t i = 0; i < names_.size(); i++) {
         const bool number_of_run = joined && !nest.is_present(i, 0) && !nest_.is_single(i);
         std::vector<int64_t> extents = number_of_run ? nest_.extents_of(i) : nest.extents_of(i);
@@ -123,9 +128,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         staged.push_back(rows);
     }
-    std::vector<std::pair<Func, size_t>> inputs_of_parts;   // with the dimension
+    std::vector<std::pair<Func, size_t>> inputs_of_parts;  // with the dimension
     std::vector<Func> computed;
-    std::map<std::string, Expr> own;   // an input of parts has one dimension
+    std::map<std::string, Expr> own;  // an input of parts has one dimension
     for (const PointwisePart &part : parts_) {
         const bool single = part.dim == PointwisePart::of_single_numbers;
         const Var v = single ? lane : joined && part.dim == 1 ? row_of_run : vars[part.dim];
@@ -139,11 +144,14 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         Func values_of_part(fmt::format("part_{}", computed.size()));
         values_of_part(v) = Internal::substitute(own, part.value);
-        values[part.name] = single ? Expr(values_of_part(0)) : part.dim == 0 ? Expr(values_of_part(v)) : value_of_row(part.name, values_of_part, {v});
+        values[part.name] = single          ? Expr(values_of_part(0))
+                            : part.dim == 0 ? Expr(values_of_part(v))
+                                            : value_of_row(part.name, values_of_part, {v});
         computed.push_back(values_of_part);
     }
     Func numbers("numbers_of_run");
-    const RDom period(0, joined ? size(blocks_.chunks(point).of_period()) : 1, 0, joined ? size(blocks_.chunks(point).periods()) : 1, "period");
+    const RDom period(0, joined ? size(blocks_.chunks(point).of_period()) : 1, 0,
+                      joined ? size(blocks_.chunks(point).periods()) : 1, "period");
     if (joined) {
         const Chunks chunks = blocks_.chunks(point);
         const Var at("at");
@@ -155,12 +163,15 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         numbers(lane, at) = Tuple(none);
         numbers(lane, period.x + period.y * size(chunks.of_period())) = Tuple(made);
         const FuncRef met = numbers(n % size(lanes), chunks.row_of(n));
-        for (size_t i = 0; i < spread_of_run.size(); i++) values[spread_of_run[i].first] = made.size() == 1 ? Expr(met) : met[static_cast<int>(i)];
+        for (size_t i = 0; i < spread_of_run.size(); i++)
+            values[spread_of_run[i].first] = made.size() == 1 ? Expr(met) : met[static_cast<int>(i)];
     }
     // Parts that are used several times are named, or Halide would walk through each use.
     y(rows_of_pads) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-    if (all) out(vars) = y(n + half_page * vars[3], vars[1], vars[2]);
-    else out(vars) = y(vars);
+    if (all)
+        out(vars) = y(n + half_page * vars[3], vars[1], vars[2]);
+    else
+        out(vars) = y(vars);
 
     // ---- schedule
     for (size_t d = 0; d < rank; d++) out.bound(vars[d], 0, size(nest.dims[d].extent));
@@ -179,27 +190,37 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         for (size_t d = 2; d < rank; d++) order.emplace_back(d == 2 && t.planes > 1 ? qo : vars[d]);
         out.reorder(order);
     }
-    if (all) y.compute_root();
-    else y.compute_at(out, tile);
+    if (all)
+        y.compute_root();
+    else
+        y.compute_at(out, tile);
     y.bound_extent(n, size(t.stored_cols)).vectorize(n, size(lanes));
     const int64_t vectors = t.stored_cols / lanes, unroll = point["unroll"];
     // Straight-line code goes round all pads, so that the pad of each access is known.
     auto [across, down, deep] = blocks_.straight(machine, t, point);
-    Var row = rank > 1 ? vars[1] : n;   // the innermost loop over rows
-    const int64_t pads = point["pads"], share = paged ? vectors * 2 / pads : joined ? (point["parts"] > 0 ? vectors / pads : 0) : all ? vectors : point["parts"] > 0 ? blocks_.part_of(t, pads) : 0;
+    Var row = rank > 1 ? vars[1] : n;  // the innermost loop over rows
+    const int64_t pads = point["pads"], share = paged                ? vectors * 2 / pads
+                                                : joined             ? (point["parts"] > 0 ? vectors / pads : 0)
+                                                : all                ? vectors
+                                                : point["parts"] > 0 ? blocks_.part_of(t, pads)
+                                                                     : 0;
     if (all) {
         const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
         y.bound(vars[1], 0, size(t.rows)).bound(vars[2], 0, size(t.planes)).rename(vars[1], mu).rename(vars[2], qu);
-        if (together > 1) y.split(n, n, vu, size(together)).reorder(vu, mu, qu, n);
-        else y.reorder(mu, qu, n);
+        if (together > 1)
+            y.split(n, n, vu, size(together)).reorder(vu, mu, qu, n);
+        else
+            y.reorder(mu, qu, n);
         across = together;
         down = t.rows;
         deep = t.planes;
     } else if (paged) {
         const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
         y.rename(vars[1], mu);
-        if (pads > 2) y.split(n, pu, n, size(share)).split(n, n, vu, size(together)).reorder(vu, pu, mu, n);
-        else y.split(n, n, vu, size(together)).reorder(vu, mu, n);
+        if (pads > 2)
+            y.split(n, pu, n, size(share)).split(n, n, vu, size(together)).reorder(vu, pu, mu, n);
+        else
+            y.split(n, n, vu, size(together)).reorder(vu, mu, n);
         across = together * pads / 2;
         down = 2;
     } else if (share > 0 && t.planes > 1) {
@@ -249,15 +270,22 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         if (found == columns.end()) return;
         Column &column = found->second;
         place(column.spread);
-        column.spread.bound_extent(lane, size(lanes)).vectorize(lane, size(lanes)).split(column.own[0], column.own[0], mu, size(rows % lanes == 0 ? lanes : rows));
+        column.spread.bound_extent(lane, size(lanes))
+            .vectorize(lane, size(lanes))
+            .split(column.own[0], column.own[0], mu, size(rows % lanes == 0 ? lanes : rows));
         in_pads({column.spread});
     };
     const auto by_tile = [&](size_t dim) { return dim == 0 ? t.width > t.cols : dim == 1 && !joined && t.rows < t.height; };
     const auto keep = [&](Func f, size_t dim) {
-        const int64_t extent = round_up(dim == 0 ? t.stored_cols : dim == 1 ? (joined ? blocks_.run().rows : t.rows) : 1, lanes);
+        const int64_t extent = round_up(dim == 0   ? t.stored_cols
+                                        : dim == 1 ? (joined ? blocks_.run().rows : t.rows)
+                                                   : 1,
+                                        lanes);
         const Var v = f.args().front();
-        if (by_tile(dim)) f.compute_at(out, dim == 0 ? no : tile).bound_extent(v, size(extent));
-        else f.compute_root().bound(v, 0, size(extent));
+        if (by_tile(dim))
+            f.compute_at(out, dim == 0 ? no : tile).bound_extent(v, size(extent));
+        else
+            f.compute_root().bound(v, 0, size(extent));
         in_pads({f});
     };
     for (const auto &[rows, dim] : inputs_of_parts) keep(rows, dim);
@@ -265,7 +293,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         const size_t dim = parts_[i].dim;
         keep(computed[i], dim);
         computed[i].vectorize(computed[i].args().front(), size(lanes));
-        spread_at(parts_[i].name, [&](Func spread) { by_tile(dim) ? spread.compute_at(out, tile) : spread.compute_root(); }, by_tile(dim) ? t.rows : t.height);
+        spread_at(
+            parts_[i].name, [&](Func spread) { by_tile(dim) ? spread.compute_at(out, tile) : spread.compute_root(); },
+            by_tile(dim) ? t.rows : t.height);
     }
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
@@ -276,7 +306,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             rows.compute_root().bound(lane, 0, size(lanes));
         } else {
             // Where nothing it depends on changes further in, it stays.
-            size_t level = rank;   // the loop over this dimension
+            size_t level = rank;  // the loop over this dimension
             if (nest.is_present(i, 0) && t.width > t.cols) level = 0;
             for (size_t d = rank; d-- > 2;)
                 if (nest.is_present(i, d)) level = std::min(level, d);
@@ -286,24 +316,39 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             Var at = tile;
             bool root = all || (paged && !nest.is_present(i, rank - 1));
             if (!in_tile && !root) {
-                if (nest.is_present(i, 0) && t.width > t.cols) at = no;
-                else if (level < rank && level >= 2) at = level == 2 && t.planes > 1 ? qo : vars[level];
-                else root = true;
+                if (nest.is_present(i, 0) && t.width > t.cols)
+                    at = no;
+                else if (level < rank && level >= 2)
+                    at = level == 2 && t.planes > 1 ? qo : vars[level];
+                else
+                    root = true;
             }
-            if (root) rows.compute_root();
-            else rows.compute_at(out, at);
-            if (all) rows.bound_extent(n, size(t.stored_cols)).split(n, no, ni, half_page);
-            else if (nest.is_present(i, 0)) rows.bound_extent(n, size(t.stored_cols));
-            else rows.align_storage(rows.args().front(), size(lanes));
+            if (root)
+                rows.compute_root();
+            else
+                rows.compute_at(out, at);
+            if (all)
+                rows.bound_extent(n, size(t.stored_cols)).split(n, no, ni, half_page);
+            else if (nest.is_present(i, 0))
+                rows.bound_extent(n, size(t.stored_cols));
+            else
+                rows.align_storage(rows.args().front(), size(lanes));
             if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
-            spread_at(names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); }, !follows_rows ? 1 : in_tile ? t.rows : t.height);
+            spread_at(
+                names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); },
+                !follows_rows ? 1
+                : in_tile     ? t.rows
+                              : t.height);
         }
         in_pads({rows});
     }
     if (joined) {
         const int64_t all = blocks_.run().rows;
         for (auto &[name, spread] : spread_of_run) {
-            spread.compute_root().bound_extent(lane, size(lanes)).vectorize(lane, size(lanes)).split(row_of_run, row_of_run, mu, size(all % lanes == 0 ? lanes : all));
+            spread.compute_root()
+                .bound_extent(lane, size(lanes))
+                .vectorize(lane, size(lanes))
+                .split(row_of_run, row_of_run, mu, size(all % lanes == 0 ? lanes : all));
             in_pads({spread});
         }
         numbers.compute_root().bound(lane, 0, size(lanes)).vectorize(lane, size(lanes));
@@ -315,7 +360,10 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     for (size_t i = 0; i < names_.size(); i++) {
         const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1)), plane = t.planes > 1 && !paged;
         // Of what has no rows a plane is one row.
-        const int64_t of_planes = !plane || !nest.is_present(i, 2) ? 0 : whole ? rows_of_part : nest.is_present(i, 0) ? share * vectors : 0;
+        const int64_t of_planes = !plane || !nest.is_present(i, 2) ? 0
+                                  : whole                          ? rows_of_part
+                                  : nest.is_present(i, 0)          ? share * vectors
+                                                                   : 0;
         kernel.layouts[name_of_rows(i)] = {size(pads), plane ? of_planes : whole ? rows_of_part : 0};
     }
     kernel.layouts["y"] = {size(pads), rows_of_part};

@@ -36,7 +36,8 @@ OperatorCard card(std::string algorithm) {
     card.space = "block size, vectors unrolled";
     card.bound = "DRAM traffic, or the lane operations of the expression as written, with copies on the freer unit";
     card.reference = "float64; the same bits as the naive program";
-    card.supports = "bf16 tensors of any shapes that broadcast, numbers in place of any operand but one; conditions are 1 and 0";
+    card.supports =
+        "bf16 tensors of any shapes that broadcast, numbers in place of any operand but one; conditions are 1 and 0";
     card.refuses = "integers and float32: lanes hold bf16";
     card.fuses = "any other pointwise operator, as an expression: gelu(add(x, y))";
     return card;
@@ -48,15 +49,22 @@ ExpressionNode expression_of(const PointwiseFunction &function, const WorkloadRe
     std::vector<ExpressionNode> arguments;
     for (const std::string &name : operands.names) {
         const bool number = function.operands > 1 && request.given(name);
-        if (number && request.has(name)) throw Error(fmt::format("{}: {} is given as a number and as a tensor", function.name, name));
-        if (number && !request.attributes.at(name).is_number()) throw Error(fmt::format("{}: {} must be a number, not {}", function.name, name, request.attributes.at(name).dump()));
-        if (!number && !request.has(name)) throw Error(fmt::format("{} needs {}: a shape, or a number with --{}", function.name, name, name));
+        if (number && request.has(name))
+            throw Error(fmt::format("{}: {} is given as a number and as a tensor", function.name, name));
+        if (number && !request.attributes.at(name).is_number())
+            throw Error(
+                fmt::format("{}: {} must be a number, not {}", function.name, name, request.attributes.at(name).dump()));
+        if (!number && !request.has(name))
+            throw Error(fmt::format("{} needs {}: a shape, or a number with --{}", function.name, name, name));
         arguments.push_back(number ? ExpressionNode::of_number(request.number(name)) : ExpressionNode::input(name));
     }
     Keywords words;
     for (const auto &[keyword, usual] : function.keywords) {
         const nlohmann::json &value = request.attributes.at(keyword);
-        if (!value.is_null()) words[keyword] = value.is_string() ? value.get<std::string>() : value.is_number_float() ? fmt::format("{}", value.get<double>()) : value.dump();
+        if (!value.is_null())
+            words[keyword] = value.is_string()         ? value.get<std::string>()
+                             : value.is_number_float() ? fmt::format("{}", value.get<double>())
+                                                       : value.dump();
     }
     ExpressionNode node = ExpressionNode::call(function.name, std::move(arguments), std::move(words));
     check_pointwise(node);
@@ -76,11 +84,19 @@ OperatorDeclaration declaration(const PointwiseFunction &function) {
     }
     for (const auto &[keyword, usual] : function.keywords) {
         const nlohmann::json value = nlohmann::json::parse(usual, nullptr, false);
-        row.attributes.push_back({keyword, fmt::format("{} if left out", usual), value.is_discarded() && keyword == "approximate" ? nlohmann::json(usual) : nlohmann::json(nullptr), false});
+        row.attributes.push_back(
+            {keyword, fmt::format("{} if left out", usual),
+             value.is_discarded() && keyword == "approximate" ? nlohmann::json(usual) : nlohmann::json(nullptr), false});
     }
-    if (function.name == "pow") row.example = {{"shape", "1024x1024"}, {"exponent", "2"}};
-    else row.example = {{"shape", function.operands == 1 ? "1024x1024" : function.operands == 2 ? "1024x1024,1024x1024" : "1024x1024,1024x1024,1024x1024"}};
-    row.make = [&function](const WorkloadRequest &request) { return pointwise_workload(request, expression_of(function, request)); };
+    if (function.name == "pow")
+        row.example = {{"shape", "1024x1024"}, {"exponent", "2"}};
+    else
+        row.example = {{"shape", function.operands == 1   ? "1024x1024"
+                                 : function.operands == 2 ? "1024x1024,1024x1024"
+                                                          : "1024x1024,1024x1024,1024x1024"}};
+    row.make = [&function](const WorkloadRequest &request) {
+        return pointwise_workload(request, expression_of(function, request));
+    };
     return row;
 }
 
@@ -101,7 +117,8 @@ OperatorDeclaration pointwise_expression(ExpressionNode node) {
 
 // Calls that are not pointwise become inputs.
 void take_others(ExpressionNode &node) {
-    if (node.kind == ExpressionNode::Call && find_pointwise_function(node.name) == nullptr) node = ExpressionNode::input(result_name);
+    if (node.kind == ExpressionNode::Call && find_pointwise_function(node.name) == nullptr)
+        node = ExpressionNode::input(result_name);
     for (ExpressionNode &argument : node.arguments) take_others(argument);
 }
 
@@ -121,7 +138,8 @@ int64_t lane_operations(const ExpressionNode &expression) {
     take_others(pointwise);
     check_pointwise(pointwise);
     std::map<std::string, Halide::Expr> values;
-    for (const std::string &name : pointwise.inputs()) values[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
+    for (const std::string &name : pointwise.inputs())
+        values[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
     return count_lane_operations(machine_expression(pointwise, values)).all();
 }
 
@@ -129,7 +147,9 @@ const Operator &expression_operator(std::string_view text) {
     static std::mutex mutex;
     static std::map<std::string, const Operator *> known;
     ExpressionNode node = parse_expression(text);
-    OperatorDeclaration row = has_product(node) ? product_expression(node) : has_epilogue(node) ? epilogue_expression(node) : pointwise_expression(node);
+    OperatorDeclaration row = has_product(node)    ? product_expression(node)
+                              : has_epilogue(node) ? epilogue_expression(node)
+                                                   : pointwise_expression(node);
     const std::scoped_lock lock(mutex);
     const auto [found, is_new] = known.try_emplace(row.name);
     if (is_new) found->second = declared({std::move(row)}).front();

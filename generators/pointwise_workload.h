@@ -40,7 +40,9 @@ protected:
     KernelWork work(const Machine &machine) const override;
 
 private:
-    size_t input_of(const std::string &name) const { return static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin()); }
+    size_t input_of(const std::string &name) const {
+        return static_cast<size_t>(std::find(names_.begin(), names_.end(), name) - names_.begin());
+    }
 
     // The only dimension that all of these inputs have, where others are without it, or that they are single numbers.
     std::optional<size_t> only_dim(const std::set<std::string> &inputs) const;
@@ -51,7 +53,7 @@ private:
 
     ExpressionNode expression_;
     std::vector<std::string> names_;
-    Halide::Expr rest_;   // the machine's operations over inputs and parts
+    Halide::Expr rest_;  // the machine's operations over inputs and parts
     std::vector<PointwisePart> parts_;
     Shape result_;
     LoopNest nest_;

@@ -18,7 +18,8 @@ namespace atalla {
 using namespace Halide;
 using namespace vocabulary;
 
-// Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond it.
+// Elements of the window that count, in PyTorch's way: with count_include_pad those of the padding too, but never those beyond
+// it.
 int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad) {
     const int64_t first = axis.first(at), end = std::min(axis.end(at), axis.size + axis.padding);
     return count_include_pad ? end - first : std::min(end, axis.size) - std::max<int64_t>(first, 0);
@@ -29,7 +30,7 @@ bool uniform(const PoolAxis &axis, bool count_include_pad) {
     return true;
 }
 int64_t covered_elements(const PoolAxis &axis) {
-    int64_t covered = 0, behind = 0;   // behind the windows before
+    int64_t covered = 0, behind = 0;  // behind the windows before
     for (int64_t at = 0; at < axis.results; at++) {
         const int64_t first = std::max(behind, axis.first(at)), end = std::min(axis.end(at), axis.size);
         covered += std::max<int64_t>(0, end - first);
@@ -43,7 +44,8 @@ namespace {
 // Of each element of an axis, the first and the last window that have it.
 struct Sharing {
     std::vector<int64_t> first, last;
-    explicit Sharing(const PoolAxis &axis) : first(static_cast<size_t>(axis.size), axis.results), last(static_cast<size_t>(axis.size), -1) {
+    explicit Sharing(const PoolAxis &axis)
+        : first(static_cast<size_t>(axis.size), axis.results), last(static_cast<size_t>(axis.size), -1) {
         for (int64_t at = 0; at < axis.results; at++)
             for (int64_t e = std::max<int64_t>(axis.first(at), 0); e < std::min(axis.end(at), axis.size); e++) {
                 first[static_cast<size_t>(e)] = std::min(first[static_cast<size_t>(e)], at);
@@ -71,7 +73,8 @@ struct Sharing {
     // Most windows that have elements so far from each other.
     int64_t most_common(int64_t distance) const {
         int64_t most = 0;
-        for (int64_t e = 0; e + distance < static_cast<int64_t>(first.size()); e++) most = std::max(most, common(e, e + distance));
+        for (int64_t e = 0; e + distance < static_cast<int64_t>(first.size()); e++)
+            most = std::max(most, common(e, e + distance));
         return most;
     }
 };
@@ -81,18 +84,26 @@ struct Sharing {
 int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y) {
     const Sharing along_x(x), along_y(y);
     // Windows that share a step have at least two elements in common.
-    const int64_t most = std::max<int64_t>({1, along_x.most_common(1) * along_y.most_common(0), along_x.most_common(0) * along_y.most_common(1)});
-    int64_t steps = 0;   // times `most`
+    const int64_t most = std::max<int64_t>(
+        {1, along_x.most_common(1) * along_y.most_common(0), along_x.most_common(0) * along_y.most_common(1)});
+    int64_t steps = 0;  // times `most`
     for (const auto &[row, rows] : along_y.windows(y))
         for (const auto &[column, columns] : along_x.windows(x)) {
             // Elements of which no two are in another window, too: those that are in the fewest windows first.
             std::vector<std::pair<int64_t, int64_t>> elements, apart;
             for (int64_t at_y = std::max<int64_t>(y.first(row), 0); at_y < std::min(y.end(row), y.size); at_y++)
-                for (int64_t at_x = std::max<int64_t>(x.first(column), 0); at_x < std::min(x.end(column), x.size); at_x++) elements.push_back({at_x, at_y});
-            const auto windows_of = [&](const auto &e) { return along_x.common(e.first, e.first) * along_y.common(e.second, e.second); };
-            std::stable_sort(elements.begin(), elements.end(), [&](const auto &a, const auto &b) { return windows_of(a) < windows_of(b); });
+                for (int64_t at_x = std::max<int64_t>(x.first(column), 0); at_x < std::min(x.end(column), x.size); at_x++)
+                    elements.push_back({at_x, at_y});
+            const auto windows_of = [&](const auto &e) {
+                return along_x.common(e.first, e.first) * along_y.common(e.second, e.second);
+            };
+            std::stable_sort(elements.begin(), elements.end(),
+                             [&](const auto &a, const auto &b) { return windows_of(a) < windows_of(b); });
             for (const auto &e : elements)
-                if (std::all_of(apart.begin(), apart.end(), [&](const auto &a) { return along_x.common(a.first, e.first) * along_y.common(a.second, e.second) == 1; })) apart.push_back(e);
+                if (std::all_of(apart.begin(), apart.end(), [&](const auto &a) {
+                        return along_x.common(a.first, e.first) * along_y.common(a.second, e.second) == 1;
+                    }))
+                    apart.push_back(e);
             const auto all = static_cast<int64_t>(elements.size()), separate = static_cast<int64_t>(apart.size());
             if (all > 0) steps += rows * columns * ((most - 1) * (separate - 1) + all - 1);
         }
@@ -106,7 +117,8 @@ std::vector<PoolPhase> pool_phases(const PoolAxis &axis) {
     if (!axis.adaptive) return {{0, 1, axis.results, 0, axis.stride, axis.kernel}};
     const int64_t count = std::gcd(axis.size, axis.results), step = axis.results / count;
     std::vector<PoolPhase> phases;
-    for (int64_t at = 0; at < step; at++) phases.push_back({at, step, count, axis.first(at), axis.size / count, axis.end(at) - axis.first(at)});
+    for (int64_t at = 0; at < step; at++)
+        phases.push_back({at, step, count, axis.first(at), axis.size / count, axis.end(at) - axis.first(at)});
     return phases;
 }
 
@@ -114,7 +126,8 @@ Expr window_mean(const PoolShape &shape, Expr sum, Expr lane, Expr x, Expr y) {
     const auto constant = [](double factor) { return bf16(static_cast<float>(factor)); };
     if (shape.divisor != 0) return strict_float(std::move(sum) * constant(1 / shape.divisor));
     const bool even_x = uniform(shape.x, shape.count_include_pad), even_y = uniform(shape.y, shape.count_include_pad);
-    if (even_x && even_y) return strict_float(std::move(sum) * constant(1 / static_cast<double>(shape.x.kernel * shape.y.kernel)));
+    if (even_x && even_y)
+        return strict_float(std::move(sum) * constant(1 / static_cast<double>(shape.x.kernel * shape.y.kernel)));
     Expr value = std::move(sum);
     for (const bool along_x : {true, false}) {
         const PoolAxis &axis = along_x ? shape.x : shape.y;
@@ -140,11 +153,14 @@ PoolAxis pool_axis(const std::string &op, int64_t size, int64_t kernel, int64_t 
     if (kernel < 1) throw Error(fmt::format("{}: kernel size should be greater than zero, but got {}", op, kernel));
     if (stride < 1) throw Error(fmt::format("{}: stride should be greater than zero, but got {}", op, stride));
     if (padding < 0 || padding > kernel / 2)
-        throw Error(fmt::format("{}: padding should be at least 0 and at most half of the kernel size, but got padding {} and kernel size {}", op, padding, kernel));
+        throw Error(fmt::format(
+            "{}: padding should be at least 0 and at most half of the kernel size, but got padding {} and kernel size {}", op,
+            padding, kernel));
     PoolAxis axis{size, 0, kernel, stride, padding};
     const int64_t room = size + 2 * padding - kernel;
     if (room < 0 && !(ceil_mode && room + stride - 1 >= 0))
-        throw Error(fmt::format("{}: kernel size {} is larger than the padded input of {} + 2 * {}", op, kernel, size, padding));
+        throw Error(
+            fmt::format("{}: kernel size {} is larger than the padded input of {} + 2 * {}", op, kernel, size, padding));
     axis.results = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
     // A window that would begin behind the image and the padding before it is left out.
     if (ceil_mode && (axis.results - 1) * stride >= size + padding) axis.results--;
@@ -177,7 +193,9 @@ Reference pool_reference(const PoolShape &shape, const TensorData &input) {
         return pool_reference(single, input);
     }
     Reference reference;
-    const auto at = [&](int64_t image, int64_t y, int64_t x, int64_t c) { return static_cast<size_t>(((image * ay.size + y) * ax.size + x) * shape.channels + c); };
+    const auto at = [&](int64_t image, int64_t y, int64_t x, int64_t c) {
+        return static_cast<size_t>(((image * ay.size + y) * ax.size + x) * shape.channels + c);
+    };
     for (int64_t image = 0; image < shape.images; image++)
         for (int64_t oy = 0; oy < ay.results; oy++)
             for (int64_t ox = 0; ox < ax.results; ox++)
@@ -196,7 +214,8 @@ Reference pool_reference(const PoolShape &shape, const TensorData &input) {
                         continue;
                     }
                     const double divisor = shape.divisor != 0 ? shape.divisor
-                                                              : static_cast<double>(counted(ax, ox, shape.count_include_pad) * counted(ay, oy, shape.count_include_pad));
+                                                              : static_cast<double>(counted(ax, ox, shape.count_include_pad) *
+                                                                                    counted(ay, oy, shape.count_include_pad));
                     reference.values.push_back(sum / divisor);
                     reference.peaks.push_back(std::abs(magnitudes / divisor));
                 }

@@ -23,7 +23,7 @@ enum class Pooling { Max, Average, Weighted };
 struct PoolAxis {
     int64_t size = 1, results = 1;
     int64_t kernel = 1, stride = 1, padding = 0;
-    bool adaptive = false;   // windows from floor(at size / results) to ceil((at + 1) size / results); `kernel` is the longest
+    bool adaptive = false;  // windows from floor(at size / results) to ceil((at + 1) size / results); `kernel` is the longest
     int64_t first(int64_t at) const { return adaptive ? at * size / results : at * stride - padding; }
     // Behind the last element, of the image or the padding.
     int64_t end(int64_t at) const { return adaptive ? ((at + 1) * size + results - 1) / results : first(at) + kernel; }
@@ -32,7 +32,7 @@ struct PoolAxis {
 // Results `first`, `first + step`, ... whose windows are alike: each begins `stride` behind the one before.
 struct PoolPhase {
     int64_t first = 0, step = 1, count = 1;
-    int64_t start = 0, stride = 1, kernel = 1;   // of the first window, from the beginning of the padding
+    int64_t start = 0, stride = 1, kernel = 1;  // of the first window, from the beginning of the padding
 };
 std::vector<PoolPhase> pool_phases(const PoolAxis &axis);
 
@@ -43,11 +43,11 @@ struct PoolShape {
     Pooling kind = Pooling::Max;
     int64_t images = 1, channels = 1;
     PoolAxis x, y;
-    bool planes_outermost = false;   // images as PyTorch has them, [image][channel][y][x]; otherwise channels are innermost
+    bool planes_outermost = false;  // images as PyTorch has them, [image][channel][y][x]; otherwise channels are innermost
     bool count_include_pad = true;
-    double divisor = 0;   // divisor_override, 0: the elements of the window
-    bool bias = false;    // Weighted: what is added to a plane
-    Epilogue epilogue;    // behind each result, of Weighted
+    double divisor = 0;  // divisor_override, 0: the elements of the window
+    bool bias = false;   // Weighted: what is added to a plane
+    Epilogue epilogue;   // behind each result, of Weighted
 
     int64_t vectors() const { return tiles_of(channels); }
 };
@@ -64,12 +64,14 @@ int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad);
 bool uniform(const PoolAxis &axis, bool count_include_pad);
 // Elements of the image that are in some window.
 int64_t covered_elements(const PoolAxis &axis);
-// Steps that take the larger of two values, without which no program has the largest element of every window of a plane (docs/bounds.md).
+// Steps that take the larger of two values, without which no program has the largest element of every window of a plane
+// (docs/bounds.md).
 int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y);
 // The mean of a window from its sum. Where windows have different counts, rows of the pads hold the factors of x and y.
 Halide::Expr window_mean(const PoolShape &shape, Halide::Expr sum, Halide::Expr lane, Halide::Expr x, Halide::Expr y);
 
-// A way to compute poolings: the shapes that it takes, its schedules and their kernels. Inputs X and, of weighted windows, F and the bias.
+// A way to compute poolings: the shapes that it takes, its schedules and their kernels. Inputs X and, of weighted windows, F
+// and the bias.
 struct PoolForm {
     bool (*takes)(const PoolShape &shape, const Machine &machine);
     Space (*space)(const PoolShape &shape, const Machine &machine);
@@ -78,23 +80,24 @@ struct PoolForm {
     KernelDefinition (*kernel)(const PoolShape &shape, const Machine &machine, const Point &point);
 };
 
-// Means, planes outermost, where no window reaches out of the image: lanes lie along its rows, and a product with constant weights adds the
-// columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero loses its sign.
+// Means, planes outermost, where no window reaches out of the image: lanes lie along its rows, and a product with constant
+// weights adds the columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero
+// loses its sign.
 extern const PoolForm row_pool;
-// Maxima, planes outermost, in two steps: along the rows of an image, where the array has just turned a block of one and all its elements
-// are in registers, and then along columns, where the results go back through the array. An infinity or NaN spreads to the windows of its
-// part of a row.
+// Maxima, planes outermost, in two steps: along the rows of an image, where the array has just turned a block of one and all
+// its elements are in registers, and then along columns, where the results go back through the array. An infinity or NaN
+// spreads to the windows of its part of a row.
 extern const PoolForm row_maxima;
-// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back. An
-// infinity or NaN then spreads over a block of 32 elements, and to all windows of maxima that see a row with an element of the block, and
-// a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: F [channels][kernel y][kernel x] and
-// the bias [channels]. It takes what the pads hold.
+// Planes outermost: 32 planes at a time are turned by the array, so that lanes are planes, and their results are turned back.
+// An infinity or NaN then spreads over a block of 32 elements, and to all windows of maxima that see a row with an element of
+// the block, and a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: F [channels][kernel
+// y][kernel x] and the bias [channels]. It takes what the pads hold.
 extern const PoolForm plane_pool;
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 extern const PoolForm channel_pool;
 
-// The form that serves best: rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is empty where the pads do not
-// hold them.
+// The form that serves best: rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is empty
+// where the pads do not hold them.
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

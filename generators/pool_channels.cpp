@@ -20,19 +20,25 @@ int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>
 
 bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
 
-// Do all tiles of a padded image have one frame? Where transfers take no time, each has code of its own instead, and fewer rows in the pads.
+// Do all tiles of a padded image have one frame? Where transfers take no time, each has code of its own instead, and fewer rows
+// in the pads.
 bool framed(const PoolShape &shape, const Machine &machine) { return padded(shape) && machine.timed(); }
 
-// Along one axis, the part of a padded image that a tile's windows see: as many elements of the image for every tile, and around them as much
-// padding as any window reaches. The padding stays in the pads, and the elements of the next tile come while windows of this one run.
+// Along one axis, the part of a padded image that a tile's windows see: as many elements of the image for every tile, and
+// around them as much padding as any window reaches. The padding stays in the pads, and the elements of the next tile come
+// while windows of this one run.
 struct Frame {
     int before = 0, elements = 0, after = 0;
-    int step = 0, last = 0, tiles = 1;   // of the tiles' first elements
+    int step = 0, last = 0, tiles = 1;  // of the tiles' first elements
 
     Frame(const PoolAxis &axis, int64_t tile)
-        : before(static_cast<int>(axis.padding)), elements(static_cast<int>(std::min<int64_t>(window_span(axis, tile), axis.size))),
-          after(std::max({0, static_cast<int>(axis.end(axis.results - 1) - axis.size), window_span(axis, tile) - before - elements})),
-          step(static_cast<int>(tile * axis.stride)), last(static_cast<int>(axis.size) - elements), tiles(static_cast<int>(ceil_div(axis.results, tile))) {}
+        : before(static_cast<int>(axis.padding)),
+          elements(static_cast<int>(std::min<int64_t>(window_span(axis, tile), axis.size))),
+          after(std::max(
+              {0, static_cast<int>(axis.end(axis.results - 1) - axis.size), window_span(axis, tile) - before - elements})),
+          step(static_cast<int>(tile * axis.stride)),
+          last(static_cast<int>(axis.size) - elements),
+          tiles(static_cast<int>(ceil_div(axis.results, tile))) {}
 
     int size() const { return before + elements + after; }
     // The first element of the image that a tile has, and the place of its first window.
@@ -46,21 +52,30 @@ bool goes_round(const PoolShape &shape, const Machine &machine, const Point &poi
     return one_frame && point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0;
 }
 
-// Columns of the pixels of a tile. Where results in straight-line code step over whole rounds of the pads, and in a tile that is filled, there
-// are as many more as let all rows begin in one pad.
+// Columns of the pixels of a tile. Where results in straight-line code step over whole rounds of the pads, and in a tile that
+// is filled, there are as many more as let all rows begin in one pad.
 int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_x"], shape.x.results);
     const int64_t span = framed(shape, machine) ? Frame(shape.x, tile).size() : window_span(shape.x, tile);
-    return padded(shape) || point["unroll"] * shape.x.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count) : span;
+    return padded(shape) || point["unroll"] * shape.x.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count)
+                                                                                      : span;
 }
 
 class PoolKernel {
 public:
     PoolKernel(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), tile_x_(static_cast<int>(std::min(point["tile_x"], shape.x.results))),
-          tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))), vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
-          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))), channels_(static_cast<int>(shape.channels)), tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
-          round_(goes_round(shape, machine, point)), framed_(framed(shape, machine)), frame_x_(shape.x, tile_x_), frame_y_(shape.y, tile_y_) {}
+        : shape_(shape),
+          machine_(machine),
+          tile_x_(static_cast<int>(std::min(point["tile_x"], shape.x.results))),
+          tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))),
+          vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
+          unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))),
+          channels_(static_cast<int>(shape.channels)),
+          tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
+          round_(goes_round(shape, machine, point)),
+          framed_(framed(shape, machine)),
+          frame_x_(shape.x, tile_x_),
+          frame_y_(shape.y, tile_y_) {}
 
     KernelDefinition run() {
         ImageParam image = tensor("X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images});
@@ -96,13 +111,16 @@ private:
         const std::vector<Var> vars = framed_ ? std::vector<Var>{c, x, y, tx, ty, i} : std::vector<Var>{c, x, y, i};
         const std::vector<Expr> at(vars.begin(), vars.end());
         const auto pixel = [&](const Expr &column, const Expr &row) {
-            return framed_ ? pixels_(c, column + frame_x_.first_window(tx), row + frame_y_.first_window(ty), tx, ty, i) : pixels_(c, column, row, i);
+            return framed_ ? pixels_(c, column + frame_x_.first_window(tx), row + frame_y_.first_window(ty), tx, ty, i)
+                           : pixels_(c, column, row, i);
         };
         const Expr element = pixel(x * sx + taps.x, y * sy + taps.y);
         Expr value;
         if (takes_columns(shape_)) {
             // A maximum takes the place of a column that no window beside it has, and the others stay.
-            maxima.emplace("", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)), [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
+            maxima.emplace(
+                "", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)),
+                [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);
@@ -114,8 +132,11 @@ private:
             window(vars) = bf16(-0.0f);
             window(vars) = strict_float(window(at) + (weighted() ? strict_float(element * factors_(c, tap)) : element));
             value = window(at);
-            if (!weighted()) value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x), framed_ ? ty * tile_y_ + y : Expr(y));
-            else if (shape_.bias) value = strict_float(value + bias_row_(c));
+            if (!weighted())
+                value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x),
+                                    framed_ ? ty * tile_y_ + y : Expr(y));
+            else if (shape_.bias)
+                value = strict_float(value + bias_row_(c));
         }
         result_(vars) = shape_.epilogue.apply(value);
         schedule_output();
@@ -136,15 +157,20 @@ private:
         if (!padded(shape_)) {
             const Expr pixel = image(channel, x, y, i);
             pixels_(c, x, y, i) = narrow ? select(c < channels_, pixel, undef<BFloat>()) : pixel;
-            pixels_.bound_extent(x, window_span(shape_.x, tile_x_)).bound_extent(y, window_span(shape_.y, tile_y_)).bound_storage(x, tile_columns_);
+            pixels_.bound_extent(x, window_span(shape_.x, tile_x_))
+                .bound_extent(y, window_span(shape_.y, tile_y_))
+                .bound_storage(x, tile_columns_);
             return;
         }
         const Expr beyond = bf16(shape_.kind == Pooling::Max ? -infinity : weighted() ? 0.0f : -0.0f);
-        const auto within = [&](const Expr &px, int width, const Expr &py, int height) { return c < channels_ && px >= 0 && px < width && py >= 0 && py < height; };
+        const auto within = [&](const Expr &px, int width, const Expr &py, int height) {
+            return c < channels_ && px >= 0 && px < width && py >= 0 && py < height;
+        };
         if (framed_) {
             const int width = frame_x_.elements, height = frame_y_.elements;
             const Expr px = x - frame_x_.before, py = y - frame_y_.before;
-            const Expr pixel = image(channel, frame_x_.start(tx) + clamp(px, 0, width - 1), frame_y_.start(ty) + clamp(py, 0, height - 1), i);
+            const Expr pixel =
+                image(channel, frame_x_.start(tx) + clamp(px, 0, width - 1), frame_y_.start(ty) + clamp(py, 0, height - 1), i);
             pixels_(c, x, y, tx, ty, i) = beyond;
             pixels_(c, x, y, tx, ty, i) = select(within(px, width, py, height), pixel, undef<BFloat>());
             pixels_.bound(x, 0, tile_columns_).bound(y, 0, frame_y_.size());
@@ -152,8 +178,11 @@ private:
             const int width = static_cast<int>(shape_.x.size), height = static_cast<int>(shape_.y.size);
             const Expr px = x - static_cast<int>(shape_.x.padding), py = y - static_cast<int>(shape_.y.padding);
             pixels_(c, x, y, i) = beyond;
-            pixels_(c, x, y, i) = select(within(px, width, py, height), image(channel, clamp(px, 0, width - 1), clamp(py, 0, height - 1), i), undef<BFloat>());
-            pixels_.bound_extent(x, tile_columns_).bound_extent(y, window_span(shape_.y, tile_y_)).bound_storage(x, tile_columns_);
+            pixels_(c, x, y, i) = select(within(px, width, py, height),
+                                         image(channel, clamp(px, 0, width - 1), clamp(py, 0, height - 1), i), undef<BFloat>());
+            pixels_.bound_extent(x, tile_columns_)
+                .bound_extent(y, window_span(shape_.y, tile_y_))
+                .bound_storage(x, tile_columns_);
         }
         pixels_.vectorize(c, lanes);
         if (round_) pixels_.split(x, x, Var("x_unroll"), static_cast<int>(machine_.pad.count));
@@ -172,18 +201,26 @@ private:
 
     void schedule_output() {
         const int block = lanes * vectors_, blocks = (channels_ + block - 1) / block;
-        const int columns = static_cast<int>(shape_.x.results), rows = static_cast<int>(shape_.y.results), images = static_cast<int>(shape_.images);
-        // Where what surrounds a tile differs from tile to tile, each has its own code; so have blocks of channels whose last one ends inside a vector.
+        const int columns = static_cast<int>(shape_.x.results), rows = static_cast<int>(shape_.y.results),
+                  images = static_cast<int>(shape_.images);
+        // Where what surrounds a tile differs from tile to tile, each has its own code; so have blocks of channels whose last
+        // one ends inside a vector.
         const bool tiles_differ = padded(shape_) && !framed_ && (tile_x_ < columns || tile_y_ < rows || blocks > 1);
         const bool fills_differ = tiles_differ || (framed_ && channels_ % lanes != 0 && blocks > 1);
-        const Var xo(tiles_differ ? "xo_unroll" : "xo"), xi("xi"), yo(tiles_differ ? "yo_unroll" : "yo"), yi("yi"), co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
-        if (framed_) out_(c, x, y, i) = result_(c, x % tile_x_, y % tile_y_, x / tile_x_, y / tile_y_, i);
-        else out_(c, x, y, i) = result_(c, x, y, i);
+        const Var xo(tiles_differ ? "xo_unroll" : "xo"), xi("xi"), yo(tiles_differ ? "yo_unroll" : "yo"), yi("yi"),
+            co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
+        if (framed_)
+            out_(c, x, y, i) = result_(c, x % tile_x_, y % tile_y_, x / tile_x_, y / tile_y_, i);
+        else
+            out_(c, x, y, i) = result_(c, x, y, i);
         out_.bound(c, 0, channels_).bound(x, 0, columns).bound(y, 0, rows).bound(i, 0, images);
         const bool whole = channels_ % lanes == 0 || blocks == 1;
         out_.split(c, co, ci, blocks == 1 ? channels_ : block, whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
-            .split(x, xo, xi, tile_x_, TailStrategy::ShiftInwards).split(y, yo, yi, tile_y_, TailStrategy::ShiftInwards).reorder(ci, xi, yi, xo, yo, co, i);
-        const bool ring = machine_.timed() && !fills_differ && (blocks > 1 || images > 1 || tile_x_ < columns || tile_y_ < rows);
+            .split(x, xo, xi, tile_x_, TailStrategy::ShiftInwards)
+            .split(y, yo, yi, tile_y_, TailStrategy::ShiftInwards)
+            .reorder(ci, xi, yi, xo, yo, co, i);
+        const bool ring =
+            machine_.timed() && !fills_differ && (blocks > 1 || images > 1 || tile_x_ < columns || tile_y_ < rows);
         for (Func f : {pixels_, result_}) {
             f.compute_at(out_, xo).bound_extent(c, block);
             if (ring) f.hoist_storage_root().ring_buffer(2);
@@ -209,7 +246,7 @@ private:
     const Machine &machine_;
     int tile_x_, tile_y_, vectors_, unroll_, channels_;
     int tile_columns_;
-    bool round_, framed_;   // pixels go round the pads; tiles have a frame
+    bool round_, framed_;  // pixels go round the pads; tiles have a frame
     const Frame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
@@ -219,20 +256,23 @@ private:
 
 int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_y"], shape.y.results);
-    return tile_columns(shape, machine, point) * (framed(shape, machine) ? Frame(shape.y, tile).size() : window_span(shape.y, tile));
+    return tile_columns(shape, machine, point) *
+           (framed(shape, machine) ? Frame(shape.y, tile).size() : window_span(shape.y, tile));
 }
 
 // Do the pixels and the results of a tile fit the pads? `round`: pixels go round the pads.
 bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &point, bool round) {
     const bool whole = point["tile_x"] == shape.x.results && point["tile_y"] == shape.y.results;
     const bool alike = !padded(shape) || !machine.timed() || shape.channels % lanes == 0 || point["vectors"] >= shape.vectors();
-    const int64_t slots = machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
+    const int64_t slots =
+        machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
     const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
     std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
                                 {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
     if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
     if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
-    if (shape.kind == Pooling::Weighted) uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
+    if (shape.kind == Pooling::Weighted)
+        uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
     return fit_pads(machine, uses);
 }
 
@@ -241,7 +281,9 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
     const auto tiles = [&](int64_t results) {
         std::vector<int64_t> values;
         for (int64_t parts = 1; parts <= results; parts = framed(shape, machine) || parts < 4 ? parts + 1 : parts * 2)
-            if (const int64_t tile = ceil_div(results, parts); (values.empty() || values.back() != tile) && (!framed(shape, machine) || results % tile == 0)) values.push_back(tile);
+            if (const int64_t tile = ceil_div(results, parts);
+                (values.empty() || values.back() != tile) && (!framed(shape, machine) || results % tile == 0))
+                values.push_back(tile);
         if (values.back() != 1) values.push_back(1);
         return values;
     };
@@ -257,14 +299,21 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
         .parameter("unroll", "results in straight-line code", unrolls);
     space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
-    space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.",
-                     [=](const Point &point) { return point["unroll"] == 1 || window_operations(shape, point["unroll"]) <= most_code; });
-    space.constraint("framed tiles", {"tile_x", "tile_y", "vectors"}, "Tiles that the border of the image surrounds differently have code of their own, and it fits.", [=](const Point &point) {
-        const bool narrow = shape.channels % lanes != 0;
-        const int64_t tiles = framed(shape, machine) ? 1 : ceil_div(shape.x.results, point["tile_x"]) * ceil_div(shape.y.results, point["tile_y"]);
-        constexpr int64_t most = 6, most_untimed = 36;
-        return !padded(shape) || tiles * (tiles > 1 || narrow ? ceil_div(shape.vectors(), point["vectors"]) : 1) <= (machine.timed() ? most : most_untimed);
+    space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.", [=](const Point &point) {
+        return point["unroll"] == 1 || window_operations(shape, point["unroll"]) <= most_code;
     });
+    space.constraint(
+        "framed tiles", {"tile_x", "tile_y", "vectors"},
+        "Tiles that the border of the image surrounds differently have code of their own, and it fits.",
+        [=](const Point &point) {
+            const bool narrow = shape.channels % lanes != 0;
+            const int64_t tiles = framed(shape, machine)
+                                      ? 1
+                                      : ceil_div(shape.x.results, point["tile_x"]) * ceil_div(shape.y.results, point["tile_y"]);
+            constexpr int64_t most = 6, most_untimed = 36;
+            return !padded(shape) || tiles * (tiles > 1 || narrow ? ceil_div(shape.vectors(), point["vectors"]) : 1) <=
+                                         (machine.timed() ? most : most_untimed);
+        });
     space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.",
                      [=](const Point &point) { return tile_fits(shape, machine, point, goes_round(shape, machine, point)); });
     return space;
@@ -278,7 +327,8 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     for_each(space, [&](const Point &point) {
         const int64_t size = point["tile_x"] * point["tile_y"];
         // A tile that is filled goes round the pads in optimized code alone.
-        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most && (!padded(shape) || tile_fits(shape, machine, point, false))) {
+        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most &&
+            (!padded(shape) || tile_fits(shape, machine, point, false))) {
             most = size;
             best = point;
         }
@@ -288,15 +338,20 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
 }
 
 double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
-    // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones of a row. The
-    // first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
+    // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones
+    // of a row. The first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
     constexpr double latency = 80, start = 1500, around_row = 60, around_tile = 120, half_rate = 2, vector_beats = 2;
-    const auto unroll = static_cast<double>(point["unroll"]), tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
-    const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()), tiles = results / tile;
-    const double compute = static_cast<double>(window_operations(shape, point["unroll"])) / unroll * static_cast<double>(machine.vec.ii) / 2;
+    const auto unroll = static_cast<double>(point["unroll"]),
+               tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+    const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()),
+                 tiles = results / tile;
+    const double compute =
+        static_cast<double>(window_operations(shape, point["unroll"])) / unroll * static_cast<double>(machine.vec.ii) / 2;
     const double rows = tiles * static_cast<double>(point["tile_y"] * point["vectors"]);
-    const double transfers = half_rate * vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
-    return start + results * compute + rows * (around_row + compute * unroll) + results * (unroll > 1 ? 0 : latency) + tiles * around_tile + (machine.timed() ? transfers : 0);
+    const double transfers =
+        half_rate * vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
+    return start + results * compute + rows * (around_row + compute * unroll) + results * (unroll > 1 ? 0 : latency) +
+           tiles * around_tile + (machine.timed() ? transfers : 0);
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ struct Names {
 // 32 x 32 elements as weights, and the rows of the identity through them: from(k, w, t, b, o) becomes turned(w, k, t, b, o).
 class Turn {
 public:
-    Turn(const Names &names, const std::string &name, const Func &from) : names_(names), weights_(name + "_weights"), part_(name + "_part"), turned(name) {
+    Turn(const Names &names, const std::string &name, const Func &from)
+        : names_(names), weights_(name + "_weights"), part_(name + "_part"), turned(name) {
         const Var &k = names.k, &w = names.w, &l = names.l, &i = names.i, &t = names.t, &b = names.b, &o = names.o;
         weights_(k, w, t, b, o) = from(k, w, t, b, o);
         part_(l, i, t, b, o) = 0.0f;
@@ -43,7 +44,13 @@ public:
             weights_.split(w, w, Var("w_unroll"), unroll);
             turned.split(i, i, iu, unroll);
         }
-        part_.compute_at(turned, unroll > 1 ? iu : i).vectorize(l, lanes).update().reorder(names_.q, l).atomic().vectorize(l, lanes).vectorize(names_.q, lanes);
+        part_.compute_at(turned, unroll > 1 ? iu : i)
+            .vectorize(l, lanes)
+            .update()
+            .reorder(names_.q, l)
+            .atomic()
+            .vectorize(l, lanes)
+            .vectorize(names_.q, lanes);
         in_registers({weights_, part_});
         in_pads({turned});
     }
@@ -59,9 +66,18 @@ public:
 class PlanePool {
 public:
     PlanePool(const PoolShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), plan_(shape, machine, point), unroll_(size(point["unroll"])), first_column_(size(first_column(shape, point))), weight_unroll_(size(point["weight_unroll"])),
-          planes_(size(shape.images * shape.channels)), channels_(size(shape.channels)), taps_(size(shape.x.kernel * shape.y.kernel)), pixels_(size(shape.x.size * shape.y.size)),
-          places_(size(shape.x.results * shape.y.results)), pitch_(size(plan_.frame.pitch)) {}
+        : shape_(shape),
+          machine_(machine),
+          plan_(shape, machine, point),
+          unroll_(size(point["unroll"])),
+          first_column_(size(first_column(shape, point))),
+          weight_unroll_(size(point["weight_unroll"])),
+          planes_(size(shape.images * shape.channels)),
+          channels_(size(shape.channels)),
+          taps_(size(shape.x.kernel * shape.y.kernel)),
+          pixels_(size(shape.x.size * shape.y.size)),
+          places_(size(shape.x.results * shape.y.results)),
+          pitch_(size(plan_.frame.pitch)) {}
 
     KernelDefinition run() {
         v_.identity(v_.k, v_.i) = select(v_.k == v_.i, bf16(1.0f), bf16(0.0f));
@@ -92,7 +108,8 @@ private:
     // framed(plane, place) from raw(element, band, part, plane): the array turns blocks, and the padding is around them.
     void define_image() {
         const PlaneBlocks &blocks = plan_.image;
-        const int elements = size(blocks.elements), step = size(blocks.step), width = size(shape_.x.size), bands = size(blocks.bands), chunk = size(plan_.bands);
+        const int elements = size(blocks.elements), step = size(blocks.step), width = size(shape_.x.size),
+                  bands = size(blocks.bands), chunk = size(plan_.bands);
         // The last bands may share some with those before.
         const auto first = [&](const Expr &c) { return bands % chunk == 0 ? c * chunk : min(c * chunk, bands - chunk); };
         const Expr pixel = (first(v_.c) + v_.z) * size(blocks.length) + v_.t * step, plane = block() * lanes + v_.w;
@@ -100,25 +117,31 @@ private:
             raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = image_(pixel + v_.k, plane);
         } else {
             raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = bf16(0.0f);
-            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) = select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)), undef<BFloat>());
+            raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o) =
+                select(v_.k < elements && plane < planes_, image_(pixel + min(v_.k, elements - 1), min(plane, planes_ - 1)),
+                       undef<BFloat>());
         }
         rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
         raw_weights_(v_.k, v_.w, v_.z, v_.t, v_.c, v_.b, v_.o) = raw_(v_.k, v_.z, v_.w, v_.t, v_.c, v_.b, v_.o);
         part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) = 0.0f;
-        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) += f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b, v_.o));
+        part_(v_.l, v_.i, v_.z, v_.t, v_.c, v_.b, v_.o) +=
+            f32(rows_(v_.q, v_.i)) * f32(raw_weights_(v_.q, v_.l, v_.z, v_.t, v_.c, v_.b, v_.o));
         framed_(v_.l, v_.x, v_.b, v_.o) = undef<BFloat>();
         // Below everything that the array makes of finite numbers, and a number times which zero is one.
         const Expr beyond = bf16(shape_.kind == Pooling::Max ? lowest_number : shape_.kind == Pooling::Average ? -0.0f : 0.0f);
         for (const RDom &border : borders_) framed_(v_.l, border.y * pitch_ + border.x, v_.b, v_.o) = beyond;
         const Expr x = blocks.rows > 1 ? inside_.x % width : Expr(inside_.x), y = blocks.rows > 1 ? inside_.x / width : Expr(0);
         const int corner = size(shape_.y.padding) * pitch_ + size(shape_.x.padding);
-        framed_(v_.l, (first(inside_.w) + inside_.y) * size(blocks.distance(shape_.x.size, pitch_)) + y * pitch_ + inside_.z * step + x + corner, v_.b, v_.o) =
-            bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, inside_.w, v_.b, v_.o));
+        framed_(v_.l,
+                (first(inside_.w) + inside_.y) * size(blocks.distance(shape_.x.size, pitch_)) + y * pitch_ + inside_.z * step +
+                    x + corner,
+                v_.b, v_.o) = bf16(part_(v_.l, inside_.x, inside_.y, inside_.z, inside_.w, v_.b, v_.o));
     }
 
     // The places around the image that windows see: above and below it, and on both sides.
     std::vector<RDom> borders() const {
-        const int left = size(shape_.x.padding), above = size(shape_.y.padding), right = left + size(shape_.x.size), below = above + size(shape_.y.size), rows = size(plan_.frame.rows), columns = size(seen_elements(shape_.x));
+        const int left = size(shape_.x.padding), above = size(shape_.y.padding), right = left + size(shape_.x.size),
+                  below = above + size(shape_.y.size), rows = size(plan_.frame.rows), columns = size(seen_elements(shape_.x));
         std::vector<RDom> all;
         if (above > 0) all.push_back(RDom(0, pitch_, 0, above, "above"));
         if (below < rows) all.push_back(RDom(0, pitch_, below, rows - below, "below"));
@@ -128,15 +151,21 @@ private:
     }
 
     // The channel of a lane of a block of planes.
-    Expr channel(const Expr &lane) const { return (shape_.images > 1 ? block() % size(shape_.vectors()) : block()) * lanes + lane; }
+    Expr channel(const Expr &lane) const {
+        return (shape_.images > 1 ? block() % size(shape_.vectors()) : block()) * lanes + lane;
+    }
 
     // factors(plane, tap), and what is added to the planes.
     void define_factors() {
         const Expr tap = v_.t * lanes + v_.k, own = channel(v_.w), lane = channel(v_.l);
         raw_factors_(v_.k, v_.w, v_.t, v_.b, v_.o) = bf16(0.0f);
-        raw_factors_(v_.k, v_.w, v_.t, v_.b, v_.o) = select(tap < taps_ && own < channels_, weights_(min(tap, taps_ - 1), min(own, channels_ - 1)), undef<BFloat>());
+        raw_factors_(v_.k, v_.w, v_.t, v_.b, v_.o) =
+            select(tap < taps_ && own < channels_, weights_(min(tap, taps_ - 1), min(own, channels_ - 1)), undef<BFloat>());
         factors_.emplace(v_, "factors", raw_factors_);
-        if (shape_.bias) bias_row_(v_.l, v_.b, v_.o) = channels_ % lanes == 0 ? Expr(bias_(lane)) : select(lane < channels_, bias_(min(lane, channels_ - 1)), undef<BFloat>());
+        if (shape_.bias)
+            bias_row_(v_.l, v_.b, v_.o) = channels_ % lanes == 0
+                                              ? Expr(bias_(lane))
+                                              : select(lane < channels_, bias_(min(lane, channels_ - 1)), undef<BFloat>());
     }
 
     void define_windows() {
@@ -148,16 +177,23 @@ private:
     void define_windows(const PoolPhase &px, const PoolPhase &py) {
         const size_t number = windows_.size();
         const int64_t columns = std::max(px.count, plan_.columns);
-        Windows w{Func(fmt::format("window{}", number)), RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
-                  RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)), columns, py.count, {}};
+        Windows w{Func(fmt::format("window{}", number)),
+                  RDom(0, size(px.kernel), 0, size(py.kernel), fmt::format("taps{}", number)),
+                  RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)),
+                  columns,
+                  py.count,
+                  {}};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b, &o = v_.o;
         const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b, o); };
-        const Expr element = place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
+        const Expr element =
+            place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
         if (takes_columns(shape_)) {
-            w.maxima.emplace(std::to_string(number), std::vector<Var>{l, x, y, b, o}, size(px.kernel), size(py.kernel), size(px.stride), size(px.start), first_column_,
-                             [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); },
-                             shape_.kind == Pooling::Max ? larger_number : sum_with);
+            w.maxima.emplace(
+                std::to_string(number), std::vector<Var>{l, x, y, b, o}, size(px.kernel), size(py.kernel), size(px.stride),
+                size(px.start), first_column_,
+                [&](const Expr &row) { return place(x, y * size(py.stride) + size(py.start) + row); },
+                shape_.kind == Pooling::Max ? larger_number : sum_with);
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
             window(l, x, y, b, o) = bf16(lowest_number);
@@ -165,7 +201,9 @@ private:
         } else {
             const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;
             window(l, x, y, b, o) = bf16(-0.0f);
-            window(l, x, y, b, o) = strict_float(window(l, x, y, b, o) + (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b, o)) : element));
+            window(l, x, y, b, o) = strict_float(
+                window(l, x, y, b, o) +
+                (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b, o)) : element));
         }
         const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first);
         if (shape_.kind == Pooling::Max) define_unknown(py);
@@ -173,12 +211,15 @@ private:
         windows_.push_back(w);
     }
 
-    // The array has made NaN of all elements of a block with an infinity or NaN: an element of each block that a row of windows sees, times zero.
+    // The array has made NaN of all elements of a block with an infinity or NaN: an element of each block that a row of windows
+    // sees, times zero.
     void define_unknown(const PoolPhase &py) {
         Expr product = bf16(0.0f);
         for (int row = 0; row < size(py.kernel); row++)
             for (const int64_t column : plan_.image.columns_of_blocks(shape_.x.size))
-                product = strict_float(product * framed_(v_.l, (v_.y * size(py.stride) + row) * pitch_ + size(shape_.x.padding + column), v_.b, v_.o));
+                product = strict_float(
+                    product *
+                    framed_(v_.l, (v_.y * size(py.stride) + row) * pitch_ + size(shape_.x.padding + column), v_.b, v_.o));
         unknown_(v_.l, v_.y, v_.b, v_.o) = product;
     }
 
@@ -186,22 +227,30 @@ private:
     Expr result_of(const Expr &value, int64_t elements, const Expr &column, const Expr &row) {
         if (shape_.kind == Pooling::Max) return strict_float(value + unknown_(v_.l, row, v_.b, v_.o));
         if (weighted()) return shape_.bias ? strict_float(value + bias_row_(v_.l, v_.b, v_.o)) : value;
-        if (shape_.x.adaptive || shape_.y.adaptive) return strict_float(value * bf16(static_cast<float>(1 / static_cast<double>(elements))));
+        if (shape_.x.adaptive || shape_.y.adaptive)
+            return strict_float(value * bf16(static_cast<float>(1 / static_cast<double>(elements))));
         return window_mean(shape_, value, v_.l, column, row);
     }
 
     // finished(element, band, part, plane) from the results, and the planes from that.
     void define_back() {
         const PlaneBlocks &blocks = plan_.back;
-        const int columns = size(shape_.x.results), length = size(blocks.length), step = size(blocks.step), rows = size(blocks.rows);
+        const int columns = size(shape_.x.results), length = size(blocks.length), step = size(blocks.step),
+                  rows = size(blocks.rows);
         const Expr x = rows > 1 ? v_.w % columns : v_.t * step + v_.w, y = rows > 1 ? v_.z * rows + v_.w / columns : Expr(v_.z);
         back_rows_(v_.k, v_.i) = v_.identity(v_.k, v_.i);
-        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) = blocks.in_one_row ? results_(v_.k, v_.z * length + v_.w, 0, v_.b, v_.o) : results_(v_.k, x, y, v_.b, v_.o);
+        back_weights_(v_.k, v_.w, v_.z, v_.t, v_.b, v_.o) =
+            blocks.in_one_row ? results_(v_.k, v_.z * length + v_.w, 0, v_.b, v_.o) : results_(v_.k, x, y, v_.b, v_.o);
         back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) = 0.0f;
-        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) += f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b, v_.o));
-        finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) = shape_.epilogue.apply(bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o)));
+        back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o) +=
+            f32(back_rows_(v_.q, v_.i)) * f32(back_weights_(v_.q, v_.l, v_.z, v_.t, v_.b, v_.o));
+        finished_(v_.l, v_.z, v_.i, v_.t, v_.b, v_.o) =
+            shape_.epilogue.apply(bf16(back_part_(v_.l, v_.i, v_.z, v_.t, v_.b, v_.o)));
         const bool whole = planes_ % lanes == 0;
-        const Expr plane = whole || planes_ < lanes ? Expr(c_) : c_ % lanes, block = whole ? Expr(v_.b) : Expr(0), outer = whole ? Expr(v_.o) : planes_ < lanes ? Expr(0) : c_ / lanes;
+        const Expr plane = whole || planes_ < lanes ? Expr(c_) : c_ % lanes, block = whole ? Expr(v_.b) : Expr(0),
+                   outer = whole             ? Expr(v_.o)
+                           : planes_ < lanes ? Expr(0)
+                                             : c_ / lanes;
         std::vector<Var> vars = {p_, c_};
         std::vector<Expr> at = {p_ % length, p_ / length, plane, 0, block, outer};
         if (blocks.parts > 1) {
@@ -217,13 +266,17 @@ private:
         const PlaneBlocks &blocks = plan_.back;
         std::vector<VarOrRVar> order = {pl, pz, ci, pc, outer_};
         if (planes_ % lanes == 0) {
-            out_.bound(c_, 0, lanes).bound(v_.b, 0, size(plan_.together)).bound(v_.o, 0, planes_ / lanes / size(plan_.together));
+            out_.bound(c_, 0, lanes)
+                .bound(v_.b, 0, size(plan_.together))
+                .bound(v_.o, 0, planes_ / lanes / size(plan_.together));
             order = {pl, pz, c_, pc, v_.b, outer_};
         } else {
             out_.bound(c_, 0, planes_).split(c_, outer_, ci, std::min(lanes, planes_), TailStrategy::GuardWithIf);
         }
         if (blocks.parts == 1) {
-            out_.bound(p_, 0, places_).split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf).split(pb, pc, pz, size(plan_.results));
+            out_.bound(p_, 0, places_)
+                .split(p_, pb, pl, size(blocks.length), TailStrategy::GuardWithIf)
+                .split(pb, pc, pz, size(plan_.results));
         } else {
             out_.bound(p_, 0, size(shape_.x.results)).bound(v_.y, 0, size(shape_.y.results));
             out_.split(p_, pt, pl, size(blocks.step), TailStrategy::GuardWithIf).split(v_.y, pc, pz, size(plan_.results));
@@ -237,7 +290,10 @@ private:
         v_.identity.compute_root().bound(v_.k, 0, lanes).bound(v_.i, 0, lanes).vectorize(v_.k, lanes).unroll(v_.i, 4);
         schedule_image(at);
         if (weighted()) {
-            raw_factors_.compute_at(factors_->turned, v_.t).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes);
+            raw_factors_.compute_at(factors_->turned, v_.t)
+                .vectorize(v_.k, lanes)
+                .bound_extent(v_.k, lanes)
+                .bound_extent(v_.w, lanes);
             factors_->schedule(at, tiles_of(taps_), weight_unroll_);
             in_pads({raw_factors_});
             if (shape_.bias) {
@@ -245,7 +301,11 @@ private:
                 in_pads({bias_row_});
             }
         }
-        results_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound(v_.x, 0, size(plan_.pitch)).bound(v_.y, 0, size(plan_.result_rows()));
+        results_.compute_at(at)
+            .vectorize(v_.l, lanes)
+            .bound_extent(v_.l, lanes)
+            .bound(v_.x, 0, size(plan_.pitch))
+            .bound(v_.y, 0, size(plan_.result_rows()));
         if (unknown_.defined()) {
             unknown_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
             in_pads({unknown_});
@@ -258,8 +318,10 @@ private:
     std::vector<int64_t> result_extents() const {
         std::vector<int64_t> extents = {places_};
         if (plan_.back.parts > 1) extents = {shape_.x.results, shape_.y.results};
-        if (planes_ % lanes == 0) extents.insert(extents.end(), {lanes, plan_.together, planes_ / lanes / plan_.together});
-        else extents.push_back(planes_);
+        if (planes_ % lanes == 0)
+            extents.insert(extents.end(), {lanes, plan_.together, planes_ / lanes / plan_.together});
+        else
+            extents.push_back(planes_);
         return extents;
     }
 
@@ -278,12 +340,22 @@ private:
         in_registers({rows});
     }
     void schedule_product(Func part, const LoopLevel &at) {
-        part.compute_at(at).vectorize(v_.l, lanes).update().reorder(v_.q, v_.l).atomic().vectorize(v_.l, lanes).vectorize(v_.q, lanes);
+        part.compute_at(at)
+            .vectorize(v_.l, lanes)
+            .update()
+            .reorder(v_.q, v_.l)
+            .atomic()
+            .vectorize(v_.l, lanes)
+            .vectorize(v_.q, lanes);
         in_registers({part});
     }
 
     void schedule_image(const LoopLevel &at) {
-        raw_.compute_at(framed_, plan_.image.parts > 1 ? inside_.z : inside_.w).vectorize(v_.k, lanes).bound_extent(v_.k, lanes).bound_extent(v_.w, lanes).bound_extent(v_.z, size(plan_.bands));
+        raw_.compute_at(framed_, plan_.image.parts > 1 ? inside_.z : inside_.w)
+            .vectorize(v_.k, lanes)
+            .bound_extent(v_.k, lanes)
+            .bound_extent(v_.w, lanes)
+            .bound_extent(v_.z, size(plan_.bands));
         // What surrounds the last planes differs.
         if (planes_ % lanes == 0 && (planes_ > lanes || plan_.chunks() * plan_.image.parts > 1)) two_slots(raw_);
         schedule_rows(rows_, at);
@@ -296,10 +368,15 @@ private:
             const RDom &border = borders_[i];
             const RVar unrolled("x_unroll"), x = border.x, y = border.y;
             fill.vectorize(v_.l, lanes);
-            if (border.x.extent().as<Internal::IntImm>()->value <= most_unrolled) fill.reorder(v_.l, x, y).unroll(x);
-            else fill.split(x, x, unrolled, size(machine_.pad.count), TailStrategy::GuardWithIf).reorder(v_.l, unrolled, x, y);
+            if (border.x.extent().as<Internal::IntImm>()->value <= most_unrolled)
+                fill.reorder(v_.l, x, y).unroll(x);
+            else
+                fill.split(x, x, unrolled, size(machine_.pad.count), TailStrategy::GuardWithIf).reorder(v_.l, unrolled, x, y);
         }
-        framed_.update(static_cast<int>(borders_.size())).reorder(v_.l, inside_.x, inside_.y, inside_.z, inside_.w).vectorize(v_.l, lanes).unroll(inside_.x);
+        framed_.update(static_cast<int>(borders_.size()))
+            .reorder(v_.l, inside_.x, inside_.y, inside_.z, inside_.w)
+            .vectorize(v_.l, lanes)
+            .unroll(inside_.x);
         in_pads({raw_, framed_});
     }
 
@@ -327,7 +404,11 @@ private:
 
     void schedule_back(const LoopLevel &at) {
         const PlaneBlocks &blocks = plan_.back;
-        finished_.compute_at(at).vectorize(v_.l, lanes).bound_extent(v_.l, lanes).bound_extent(v_.i, lanes).bound_extent(v_.z, size(plan_.results));
+        finished_.compute_at(at)
+            .vectorize(v_.l, lanes)
+            .bound_extent(v_.l, lanes)
+            .bound_extent(v_.i, lanes)
+            .bound_extent(v_.z, size(plan_.results));
         const Var iu("i_unroll");
         finished_.split(v_.i, v_.i, iu, lanes).reorder({v_.l, iu, v_.i, v_.z});
         schedule_rows(back_rows_, LoopLevel(out_, outer_));
@@ -365,19 +446,24 @@ private:
     int unroll_, first_column_, weight_unroll_, planes_, channels_, taps_, pixels_, places_, pitch_;
     Names v_;
     Var p_{"p"}, c_{"c"};
-    const Var outer_ = planes_ % lanes == 0 ? v_.o : Var("co");   // the loop over all that is in the pads at a time
-    ImageParam image_ = tensor("X", {pixels_, planes_}), weights_ = tensor("F", {taps_, channels_}), bias_ = tensor("bias", {channels_});
-    Func raw_{"raw"}, rows_{"rows"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"}, bias_row_{"bias_row"}, unknown_{"unknown"}, results_{"results"},
-        back_rows_{"back_rows"}, back_weights_{"back_weights"}, back_part_{"back_part"}, finished_{"finished"}, out_{"Y"};
+    const Var outer_ = planes_ % lanes == 0 ? v_.o : Var("co");  // the loop over all that is in the pads at a time
+    ImageParam image_ = tensor("X", {pixels_, planes_}), weights_ = tensor("F", {taps_, channels_}),
+               bias_ = tensor("bias", {channels_});
+    Func raw_{"raw"}, rows_{"rows"}, raw_weights_{"raw_weights"}, part_{"part"}, framed_{"framed"}, raw_factors_{"raw_factors"},
+        bias_row_{"bias_row"}, unknown_{"unknown"}, results_{"results"}, back_rows_{"back_rows"}, back_weights_{"back_weights"},
+        back_part_{"back_part"}, finished_{"finished"}, out_{"Y"};
     std::optional<Turn> factors_;
     const std::vector<RDom> borders_ = borders();
     // Elements of a block, bands, parts of a row; what comes together.
-    RDom inside_{0, size(plan_.image.elements), 0, size(plan_.bands), 0, size(plan_.image.parts), 0, size(plan_.chunks()), "inside"};
+    RDom inside_{0, size(plan_.image.elements), 0,       size(plan_.bands), 0, size(plan_.image.parts),
+                 0, size(plan_.chunks()),       "inside"};
     std::vector<Windows> windows_;
 };
 
 }  // namespace
 
-KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) { return PlanePool(shape, machine, point).run(); }
+KernelDefinition plane_pool_kernel(const PoolShape &shape, const Machine &machine, const Point &point) {
+    return PlanePool(shape, machine, point).run();
+}
 
 }  // namespace atalla

@@ -22,7 +22,8 @@ std::vector<int64_t> planes_together(const PoolShape &shape) {
     const bool of_channels = shape.kind == Pooling::Weighted && shape.images > 1;
     std::vector<int64_t> values = {lanes};
     for (int64_t together = 2; planes % lanes == 0 && together <= most; together++)
-        if (planes / lanes % together == 0 && (!of_channels || shape.vectors() % together == 0)) values.push_back(together * lanes);
+        if (planes / lanes % together == 0 && (!of_channels || shape.vectors() % together == 0))
+            values.push_back(together * lanes);
     return values;
 }
 

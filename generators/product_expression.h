@@ -10,9 +10,9 @@ namespace atalla {
 // Whether some call in the expression is a matrix product.
 bool has_product(const ExpressionNode &expression);
 
-// The expression as an operator: one product of inputs, the first of which may be a norm or a softmax of inputs, or another product of inputs,
-// with pointwise operators behind it that have no other operands; and pointwise operators behind it, whose other operands are of the result's shape, or one row or
-// column of it for all. Error if it is another expression.
+// The expression as an operator: one product of inputs, the first of which may be a norm or a softmax of inputs, or another
+// product of inputs, with pointwise operators behind it that have no other operands; and pointwise operators behind it, whose
+// other operands are of the result's shape, or one row or column of it for all. Error if it is another expression.
 OperatorDeclaration product_expression(ExpressionNode expression);
 
 }  // namespace atalla

@@ -36,16 +36,26 @@ int extrema_of(int64_t vectors) {
 // Of a row whose parts are weights of the array: code of all of them.
 constexpr int most_straight_parts = 4;
 
-// Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a vector of many rows, where those of one row
-// would be two transfers.
-bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) { return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors(); }
+// Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a
+// vector of many rows, where those of one row would be two transfers.
+bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) {
+    return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors();
+}
 
 class ReduceKernel {
 public:
     ReduceKernel(const ReduceShape &shape, const Machine &machine, const Point &point)
-        : shape_(shape), machine_(machine), rows_(static_cast<int>(point["rows"])), chunk_(static_cast<int>(point["chunk"])),
-          row_unroll_(static_cast<int>(point["row_unroll"])), vector_unroll_(static_cast<int>(point["vector_unroll"])), length_(static_cast<int>(shape.length)),
-          kept_(static_cast<int>(shape.kept)), other_(static_cast<int>(shape.other)), outer_(static_cast<int>(shape.outer)), grouped_(point["grouped"] != 0) {}
+        : shape_(shape),
+          machine_(machine),
+          rows_(static_cast<int>(point["rows"])),
+          chunk_(static_cast<int>(point["chunk"])),
+          row_unroll_(static_cast<int>(point["row_unroll"])),
+          vector_unroll_(static_cast<int>(point["vector_unroll"])),
+          length_(static_cast<int>(shape.length)),
+          kept_(static_cast<int>(shape.kept)),
+          other_(static_cast<int>(shape.other)),
+          outer_(static_cast<int>(shape.outer)),
+          grouped_(point["grouped"] != 0) {}
 
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
     // Are all elements of a result in the pads at a time?
@@ -53,7 +63,8 @@ public:
 
 private:
     Expr better(Expr a, Expr b) const {
-        return shape_.kind == Reduction::Amax ? strict_float(max(std::move(a), std::move(b))) : strict_float(min(std::move(a), std::move(b)));
+        return shape_.kind == Reduction::Amax ? strict_float(max(std::move(a), std::move(b)))
+                                              : strict_float(min(std::move(a), std::move(b)));
     }
     float worst() const { return shape_.kind == Reduction::Amax ? -infinity : infinity; }
     Expr scaled(Expr sum) const {
@@ -74,7 +85,8 @@ private:
             const RDom lane(0, lanes, "e");
             Func best("best"), value("value"), powers("powers");
             const int side = sides_of(shape_), steps = vectors / side;
-            // In straight-line code of several rows the first vectors are what the others are compared with; a single row takes longer so.
+            // In straight-line code of several rows the first vectors are what the others are compared with; a single row takes
+            // longer so.
             const int first = whole() && other_ == 1 && steps > 1 && vector_unroll_ == steps && row_unroll_ > 1 ? 1 : 0;
             const RDom turns(first, steps - first, 0, other_, "turns");
             best(l, u, i, j) = first > 0 ? xs(u * lanes + l, i, 0, j) : Expr(bf16(worst()));
@@ -86,16 +98,24 @@ private:
             for (; all_lanes.size() > 1; all_lanes.resize(all_lanes.size() / 2))
                 for (size_t a = 0; a < all_lanes.size() / 2; a++) all_lanes[a] = better(all_lanes[2 * a], all_lanes[2 * a + 1]);
             value(i, j) = worst();
-            value(i, j) = shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
+            value(i, j) =
+                shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
             // Not a number if and only if an element is none: exponentials are never of two signs.
-            if (whole()) powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
-            else powers(n, i, r, j) = machine_exp(best(n % lanes, n / lanes, i, j));
+            if (whole())
+                powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
+            else
+                powers(n, i, r, j) = machine_exp(best(n % lanes, n / lanes, i, j));
             const RDom looked(0, whole() ? vectors : side, 0, whole() ? other_ : 1, "looked");
             Total nan = total("nan", powers, looked, depth);
             const Expr mark = bf16(nan.sum(i, j));
             result(l, i, j) = select(strict_float(mark == mark), bf16(value(i, j)), mark);
             schedule_result(result);
-            best.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(u, side).update().vectorize(l, lanes);
+            best.compute_at(result, row_)
+                .vectorize(l, lanes)
+                .bound_extent(l, lanes)
+                .bound_extent(u, side)
+                .update()
+                .vectorize(l, lanes);
             const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
             const int chunk = whole() ? steps - first : chunk_, unroll = std::min(vector_unroll_, chunk);
             best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
@@ -160,7 +180,7 @@ private:
         Func part, block, sum;
         RDom depth;
         LoopLevel at;
-        Func weights, group;   // of rows that fill the array
+        Func weights, group;  // of rows that fill the array
         RDom members, parts;
     };
 
@@ -187,7 +207,8 @@ private:
             t.weights = Func(t.sum.name() + "_weights");
             t.members = RDom(0, lanes, t.sum.name() + "_members");
             const Expr element = values((b * members + min(w, members - 1)) * lanes + k, i, 0, j);
-            t.weights(k, w, b, i, j) = members == lanes ? values((b * members + w) * lanes + k, i, 0, j) : select(w < members, element, bf16(0.0f));
+            t.weights(k, w, b, i, j) =
+                members == lanes ? values((b * members + w) * lanes + k, i, 0, j) : select(w < members, element, bf16(0.0f));
             t.part(l, b, i, j) = 0.0f;
             t.part(l, b, i, j) += f32(t.weights(t.depth, l, b, i, j));
             t.block(l, b, i, j) = bf16(t.part(l, b, i, j));
@@ -209,8 +230,10 @@ private:
     // The loops over the vectors of a part; that over chunks is returned.
     RVar schedule_parts(Total &t) {
         const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.vectors()) / members;
-        const bool straight = grouped_ ? parts * (shape_.kind == Reduction::Var ? 2 : 1) <= most_straight_parts : vector_unroll_ == members && parts * members <= lanes * 2;
-        const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"), members_unrolled("g_unroll");
+        const bool straight = grouped_ ? parts * (shape_.kind == Reduction::Var ? 2 : 1) <= most_straight_parts
+                                       : vector_unroll_ == members && parts * members <= lanes * 2;
+        const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"),
+            members_unrolled("g_unroll");
         LoopLevel part(t.sum, t.parts);
         if (straight && parts > 1) {
             t.sum.update().split(t.parts, rest, unrolled, parts);
@@ -220,7 +243,11 @@ private:
         t.at = part;
         if (grouped_) {
             t.group.update().atomic().vectorize(t.members, lanes);
-            t.weights.compute_at(part).bound_extent(k, lanes).bound_extent(w, lanes).split(w, w, Var("w_unroll"), lanes).vectorize(k);
+            t.weights.compute_at(part)
+                .bound_extent(k, lanes)
+                .bound_extent(w, lanes)
+                .split(w, w, Var("w_unroll"), lanes)
+                .vectorize(k);
             in_registers({t.weights});
         } else {
             t.group.update().split(t.members, chunks, inside, whole() ? members : chunk_);
@@ -231,7 +258,13 @@ private:
             }
         }
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
-        t.part.compute_at(t.at).vectorize(l, lanes).update().reorder(t.depth, l).atomic().vectorize(l, lanes).vectorize(t.depth, lanes);
+        t.part.compute_at(t.at)
+            .vectorize(l, lanes)
+            .update()
+            .reorder(t.depth, l)
+            .atomic()
+            .vectorize(l, lanes)
+            .vectorize(t.depth, lanes);
         in_registers({t.part, t.block, t.group, t.sum});
         return chunks;
     }
@@ -251,7 +284,13 @@ private:
         const RVar chunks = over(t.sum, all, vectors);
         t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
-        t.part.compute_at(t.at).vectorize(l, lanes).update().reorder(t.depth, l).atomic().vectorize(l, lanes).vectorize(t.depth, lanes);
+        t.part.compute_at(t.at)
+            .vectorize(l, lanes)
+            .update()
+            .reorder(t.depth, l)
+            .atomic()
+            .vectorize(l, lanes)
+            .vectorize(t.depth, lanes);
         in_registers({t.part, t.block, t.sum});
         return chunks;
     }
@@ -260,13 +299,19 @@ private:
     void schedule_input(Func xs, Func user, const RVar &chunks) {
         const bool moves = kept_ > rows_;
         if (by_columns_) {
-            column_.compute_at(out_, Var("io")).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(b, static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
+            column_.compute_at(out_, Var("io"))
+                .vectorize(k, lanes)
+                .bound_extent(k, lanes)
+                .bound_extent(b, static_cast<int>(shape_.vectors()))
+                .bound_storage(i, rows_);
             if (moves && machine_.timed()) column_.hoist_storage_root().ring_buffer(2);
             in_pads({column_});
             return;
         }
-        if (whole()) xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
-        else xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
+        if (whole())
+            xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
+        else
+            xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
         if (moves && whole() && machine_.timed()) xs.hoist_storage_root().ring_buffer(2);
         in_pads({xs});
@@ -309,8 +354,10 @@ private:
             Func xs(name);
             const Expr there = image_(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length_ - 1) : Expr(y), i, r, j);
             if (filled) xs(n, y, i, r, j) = bf16(shape_.extremum() ? worst() : -0.0f);
-            if (filled || narrow) xs(n, y, i, r, j) = select(n < width && y < length_, there, undef<BFloat>());
-            else xs(n, y, i, r, j) = there;
+            if (filled || narrow)
+                xs(n, y, i, r, j) = select(n < width && y < length_, there, undef<BFloat>());
+            else
+                xs(n, y, i, r, j) = there;
             return xs;
         };
         const Func xs = rows_of_tensor("X_rows");
@@ -322,11 +369,14 @@ private:
         };
         Func part("part"), result("result");
         std::vector<Running> all(1);
-        const auto sum_of = [&](Running &running, const Func &sum, const std::function<Expr(const Func &, const Expr &, const Expr &)> &term) {
+        const auto sum_of = [&](Running &running, const Func &sum,
+                                const std::function<Expr(const Func &, const Expr &, const Expr &)> &term) {
             running.funcs = summing_funcs(sum, {n, u, i, j}, shape_.in_a_row(), [&](size_t run) -> SumTerm {
                 const bool first = run == 0 && &running == &all.front();
                 running.rows.push_back(first || !parts ? xs : rows_of_tensor(fmt::format("{}_{}", sum.name(), run)));
-                return [&term, rows = running.rows.back()](const Expr &step, const Expr &plane) { return term(rows, step, plane); };
+                return [&term, rows = running.rows.back()](const Expr &step, const Expr &plane) {
+                    return term(rows, step, plane);
+                };
             });
         };
         if (shape_.extremum()) {
@@ -337,13 +387,17 @@ private:
             part(n, u, i, j) = select(strict_float(element != element), element, found);
             all[0] = {{{part, shape_.in_a_row(), terms}}, {xs}};
         } else {
-            sum_of(all[0], part, [&](const Func &rows, const Expr &step, const Expr &plane) { return rows(n, step * side + u, i, plane, j); });
+            sum_of(all[0], part, [&](const Func &rows, const Expr &step, const Expr &plane) {
+                return rows(n, step * side + u, i, plane, j);
+            });
         }
         Func squares("squares"), mean("mean");
         if (shape_.kind == Reduction::Var) {
-            mean(n, i, j) = strict_float(tree(part, side) * bf16(static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
+            mean(n, i, j) =
+                strict_float(tree(part, side) * bf16(static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
             sum_of(all.emplace_back(), squares, [&](const Func &rows, const Expr &step, const Expr &plane) {
-                const Expr centred = strict_float(rows(n, step * side + u, i, plane, j) - mean(n, i, j)), squared = strict_float(centred * centred);
+                const Expr centred = strict_float(rows(n, step * side + u, i, plane, j) - mean(n, i, j)),
+                           squared = strict_float(centred * centred);
                 return filled ? select(step * side + u < length_, squared, bf16(-0.0f)) : squared;
             });
             result(n, i, j) = strict_float(tree(squares, side) * bf16(static_cast<float>(1 / shape_.divisor)));
@@ -354,11 +408,14 @@ private:
         out_(n, i, j) = result(n, i, j);
 
         const Var no("no"), ni("ni"), v("v"), vi("vi");
-        const int block = std::min(rows_, static_cast<int>(shape_.vectors())), blocks = (static_cast<int>(shape_.vectors()) + block - 1) / block;
+        const int block = std::min(rows_, static_cast<int>(shape_.vectors())),
+                  blocks = (static_cast<int>(shape_.vectors()) + block - 1) / block;
         // The last block begins earlier, at whole vectors where the row has any left over.
         const bool whole = width % lanes == 0 || blocks == 1;
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
-        out_.split(n, no, ni, blocks == 1 ? width : lanes * block, whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf).reorder(ni, no, i, j);
+        out_.split(n, no, ni, blocks == 1 ? width : lanes * block,
+                   whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
+            .reorder(ni, no, i, j);
         // What surrounds a tile must be the same for all that share a slot.
         const bool alike = !(filled && narrow && blocks > 1);
         const bool ring = alike && machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
@@ -379,14 +436,18 @@ private:
                     continue;
                 }
                 const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-                const int steps_of_run = static_cast<int>(one.of.steps), chunk = parts ? std::gcd(chunk_, steps_of_run) : steps_of_run, unroll = std::gcd(vector_unroll_, chunk);
+                const int steps_of_run = static_cast<int>(one.of.steps),
+                          chunk = parts ? std::gcd(chunk_, steps_of_run) : steps_of_run,
+                          unroll = std::gcd(vector_unroll_, chunk);
                 std::vector<VarOrRVar> order = {n, u, inside, chunks};
                 if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
                 one.sum.update().split(one.terms.x, chunks, inside, chunk).reorder(order).vectorize(n, lanes);
                 if (unroll > 1) one.sum.update().split(inside, step, unrolled, unroll).reorder(n, u, unrolled, step, chunks);
                 Func &rows = running.rows[run];
-                if (parts) rows.compute_at(one.sum, chunks).bound_extent(n, lanes).bound_extent(y, chunk * side);
-                else if (run == 0 && &running == &all.front()) in_block(rows.bound_extent(n, lanes * block).bound_extent(y, steps * side));
+                if (parts)
+                    rows.compute_at(one.sum, chunks).bound_extent(n, lanes).bound_extent(y, chunk * side);
+                else if (run == 0 && &running == &all.front())
+                    in_block(rows.bound_extent(n, lanes * block).bound_extent(y, steps * side));
                 run++;
                 if (!parts && (run > 1 || &running != &all.front())) continue;
                 if (filled) rows.vectorize(n, lanes);
@@ -419,7 +480,7 @@ private:
     const ReduceShape &shape_;
     const Machine &machine_;
     int rows_, chunk_, row_unroll_, vector_unroll_, length_, kept_, other_, outer_;
-    bool grouped_;             // the vectors of a part are weights of the array
+    bool grouped_;  // the vectors of a part are weights of the array
     const bool by_columns_ = by_columns(shape_, rows_, chunk_);
     Var n{"n"}, y{"y"}, u{"u"}, l{"l"}, i{"i"}, r{"r"}, j{"j"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
@@ -431,17 +492,24 @@ private:
 
 int64_t ReduceShape::steps() const { return along_lanes ? vectors() : ceil_div(length, accumulators_of(length)); }
 
-LongSum ReduceShape::in_a_row() const { return along_lanes || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr} : long_sum(steps(), other); }
+LongSum ReduceShape::in_a_row() const {
+    return along_lanes || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr} : long_sum(steps(), other);
+}
 
-int sides_of(const ReduceShape &shape) { return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1; }
+int sides_of(const ReduceShape &shape) {
+    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1;
+}
 
-ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor) {
+ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced,
+                         double divisor) {
     // Innermost first: runs of axes of one kind.
     std::vector<std::pair<int64_t, bool>> runs;
     for (size_t d = extents.size(); d-- > 0;) {
         if (extents[d] == 1) continue;
-        if (!runs.empty() && runs.back().second == reduced[d]) runs.back().first *= extents[d];
-        else runs.emplace_back(extents[d], reduced[d]);
+        if (!runs.empty() && runs.back().second == reduced[d])
+            runs.back().first *= extents[d];
+        else
+            runs.emplace_back(extents[d], reduced[d]);
     }
     ReduceShape shape;
     shape.kind = kind;
@@ -449,7 +517,8 @@ ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, co
     shape.along_lanes = runs.empty() || runs.front().second;
     std::vector<int64_t *> places = {&shape.length, &shape.kept, &shape.other, &shape.outer};
     if (!shape.along_lanes) places.insert(places.begin(), &shape.lanes);
-    if (runs.size() > places.size()) throw Error("reduce: the axes alternate between kept and reduced too often; permute first");
+    if (runs.size() > places.size())
+        throw Error("reduce: the axes alternate between kept and reduced too often; permute first");
     for (size_t i = 0; i < runs.size(); i++) *places[i] = runs[i].first;
     return shape;
 }
@@ -459,9 +528,11 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
-    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors() : shape.in_a_row().run().steps;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors,
+                  terms = shape.fills_array() ? shape.part_vectors() : shape.in_a_row().run().steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
-    for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2) row_unrolls.push_back(unroll);
+    for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2)
+        row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
@@ -479,29 +550,42 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         .parameter("chunk", "steps along a result in the pads at a time, 0: all", chunks)
         .parameter("row_unroll", "results in straight-line code", row_unrolls)
         .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls)
-        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    constexpr int64_t most_rows_of_weights = 2;   // in straight-line code, out of whose loop transfers must be in reach
-    space.constraint("grouped", {"grouped", "chunk", "row_unroll", "vector_unroll"}, "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [](const Point &point) {
-        return point["grouped"] == 0 || (point["chunk"] == 0 && point["row_unroll"] <= most_rows_of_weights && point["vector_unroll"] == 1);
-    });
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums",
+                   shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    constexpr int64_t most_rows_of_weights = 2;  // in straight-line code, out of whose loop transfers must be in reach
+    space.constraint(
+        "grouped", {"grouped", "chunk", "row_unroll", "vector_unroll"},
+        "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [](const Point &point) {
+            return point["grouped"] == 0 ||
+                   (point["chunk"] == 0 && point["row_unroll"] <= most_rows_of_weights && point["vector_unroll"] == 1);
+        });
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("chunks", {"chunk", "rows", "vector_unroll"}, "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
-        return point["chunk"] % point["vector_unroll"] == 0 && (point["chunk"] == 0 || point["rows"] == rows.front());
-    });
-    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll", "grouped"}, "What is in the pads at a time fits.", [=](const Point &point) {
-        const bool parts = point["chunk"] != 0;
-        const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-        const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
-        const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
-        // As weights, the vectors of the results in straight-line code.
-        const bool round = point["grouped"] == 0 ? step % machine.pad.count == 0 : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
-        const bool rows_go_round = point["row_unroll"] % machine.pad.count == 0;
-        const auto runs = static_cast<size_t>(shape.in_a_row().runs() * (shape.kind == Reduction::Var ? 2 : 1));
-        std::vector<PadUse> uses(parts ? runs : 1, PadUse{(parts ? 1 : slots) * elements, by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
-        uses.push_back({slots * block, rows_go_round});
-        return fit_pads(machine, uses);
-    });
+    space.constraint("chunks", {"chunk", "rows", "vector_unroll"},
+                     "Unrolling divides a chunk; parts of results come one result at a time.", [=](const Point &point) {
+                         return point["chunk"] % point["vector_unroll"] == 0 &&
+                                (point["chunk"] == 0 || point["rows"] == rows.front());
+                     });
+    space.constraint(
+        "pads", {"rows", "chunk", "row_unroll", "vector_unroll", "grouped"}, "What is in the pads at a time fits.",
+        [=](const Point &point) {
+            const bool parts = point["chunk"] != 0;
+            const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
+            const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
+            const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
+            // As weights, the vectors of the results in straight-line code.
+            const bool round = point["grouped"] == 0
+                                   ? step % machine.pad.count == 0
+                                   : point["row_unroll"] * vectors % machine.pad.count == 0 || point["row_unroll"] == block;
+            const bool rows_go_round = point["row_unroll"] % machine.pad.count == 0;
+            const auto runs = static_cast<size_t>(shape.in_a_row().runs() * (shape.kind == Reduction::Var ? 2 : 1));
+            std::vector<PadUse> uses(
+                parts ? runs : 1,
+                PadUse{(parts ? 1 : slots) * elements,
+                       by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
+            uses.push_back({slots * block, rows_go_round});
+            return fit_pads(machine, uses);
+        });
     space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
                      [=](const Point &point) { return point["row_unroll"] * point["vector_unroll"] * side <= 64; });
     return space;
@@ -510,7 +594,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
 // Every element, in float64: NaN where one is none.
 Reference reduce_reference(const ReduceShape &shape, const TensorData &input) {
     const auto kept = static_cast<size_t>(shape.results()), count = static_cast<size_t>(shape.count());
-    const auto lanes_of_row = static_cast<size_t>(shape.lanes), length = static_cast<size_t>(shape.length), middle = static_cast<size_t>(shape.kept), other = static_cast<size_t>(shape.other);
+    const auto lanes_of_row = static_cast<size_t>(shape.lanes), length = static_cast<size_t>(shape.length),
+               middle = static_cast<size_t>(shape.kept), other = static_cast<size_t>(shape.other);
     Reference reference;
     reference.values.resize(kept);
     reference.peaks.resize(kept);
@@ -532,7 +617,8 @@ Reference reduce_reference(const ReduceShape &shape, const TensorData &input) {
         if (shape.extremum()) {
             value = elements.empty() ? std::nan("") : elements[0];
             for (double x : elements)
-                if (std::isnan(x) || (shape.kind == Reduction::Amax ? x > value : x < value)) value = std::isnan(value) ? value : x;
+                if (std::isnan(x) || (shape.kind == Reduction::Amax ? x > value : x < value))
+                    value = std::isnan(value) ? value : x;
             peak = std::abs(value);
         } else if (shape.kind == Reduction::Var) {
             const double mean = sum / elements_of;
@@ -563,6 +649,8 @@ Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
     return least;
 }
 
-KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) { return ReduceKernel(shape, machine, point).run(); }
+KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    return ReduceKernel(shape, machine, point).run();
+}
 
 }  // namespace atalla

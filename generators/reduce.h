@@ -26,18 +26,18 @@ struct ReduceShape {
     Reduction kind = Reduction::Sum;
     bool along_lanes = true;
     int64_t lanes = 1, length = 1, kept = 1, other = 1, outer = 1;
-    double divisor = 1;   // of the sum: Mean, Var
+    double divisor = 1;  // of the sum: Mean, Var
 
     int64_t vectors() const { return tiles_of(along_lanes ? length : lanes); }
-    int64_t count() const { return length * other; }          // elements that make a result
+    int64_t count() const { return length * other; }  // elements that make a result
     int64_t elements() const { return lanes * length * kept * other * outer; }
     int64_t results() const { return lanes * kept * outer; }
     bool extremum() const { return kind == Reduction::Amax || kind == Reduction::Amin; }
     // Is a sum that of a row that fills the array (RowShape), in parts that are rounded each?
     bool fills_array() const { return along_lanes && !extremum() && other == 1 && RowShape{results(), length}.fills_array(); }
     int64_t part_vectors() const { return fills_array() ? vectors() / tiles_of(vectors()) : vectors(); }
-    int64_t steps() const;      // of a plane: elements that a running value meets
-    LongSum in_a_row() const;   // the elements of a running value
+    int64_t steps() const;     // of a plane: elements that a running value meets
+    LongSum in_a_row() const;  // the elements of a running value
 };
 
 // Running values of a result side by side.
@@ -47,17 +47,16 @@ int sides_of(const ReduceShape &shape);
 // the form above has room for.
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
 
-// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a (0: all)
-// result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code; `grouped`: whether the vectors of
-// a row that fills the array are its weights.
+// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a
+// (0: all) result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code;
+// `grouped`: whether the vectors of a row that fills the array are its weights.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
 
-// Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to 32 blocks,
-// each rounded to bf16, which are added in float32. Sums across lanes: bf16, eight elements apart side
-// by side, long ones in groups (LongSum), then what is side by side. NaN spread to their
-// result, as in PyTorch.
+// Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to
+// 32 blocks, each rounded to bf16, which are added in float32. Sums across lanes: bf16, eight elements apart side by side, long
+// ones in groups (LongSum), then what is side by side. NaN spread to their result, as in PyTorch.
 Reference reduce_reference(const ReduceShape &shape, const TensorData &input);
 double reduce_tolerance_ulps(const ReduceShape &shape);
 

@@ -17,24 +17,34 @@ namespace {
 
 class Reduce : public PipelineWorkload {
 public:
-    Reduce(const WorkloadRequest &request, const ReduceShape &shape, const Shape &result) : PipelineWorkload(request), shape_(shape) {
+    Reduce(const WorkloadRequest &request, const ReduceShape &shape, const Shape &result)
+        : PipelineWorkload(request), shape_(shape) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
         outputs_ = {tensor_spec("Y", result)};
     }
 
     Space space(const Machine &machine) const override { return reduce_space(shape_, machine); }
     Point naive_point(const Machine &machine) const override { return reduce_naive_point(shape_, machine); }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return named(reduce_kernel(shape_, machine, point)); }
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return {reduce_reference(shape_, inputs[0])}; }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return named(reduce_kernel(shape_, machine, point));
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        return {reduce_reference(shape_, inputs[0])};
+    }
     double tolerance_ulps() const override { return reduce_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(shape_.elements()) * (shape_.kind == Reduction::Var ? 3 : 1); }
     double draft(const Machine &machine, const Point &point) const override {
-        const auto steps = static_cast<double>(shape_.elements()) / (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
-        const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3, passes = shape_.kind == Reduction::Var ? 2 : 1;
+        const auto steps =
+            static_cast<double>(shape_.elements()) /
+            (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
+        const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3,
+                     passes = shape_.kind == Reduction::Var ? 2 : 1;
         // As weights, the vectors of a part take a cycle each, and a gap of the array follows.
         if (point["grouped"] != 0) {
-            const double parts = static_cast<double>(shape_.results() * tiles_of(shape_.vectors())), gap = 36 + 60 / static_cast<double>(point["row_unroll"]);
-            return 900 + parts * (32 + gap) + 400 * static_cast<double>(shape_.results()) / static_cast<double>(point["rows"]) + 3 * static_cast<double>(point["rows"] * shape_.vectors());
+            const double parts = static_cast<double>(shape_.results() * tiles_of(shape_.vectors())),
+                         gap = 36 + 60 / static_cast<double>(point["row_unroll"]);
+            return 900 + parts * (32 + gap) + 400 * static_cast<double>(shape_.results()) / static_cast<double>(point["rows"]) +
+                   3 * static_cast<double>(point["rows"] * shape_.vectors());
         }
         const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
         const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
@@ -45,7 +55,8 @@ public:
 protected:
     KernelWork work(const Machine &) const override {
         const int64_t per_lane = shape_.along_lanes ? 1 : 0;
-        const int64_t rows = shape_.along_lanes ? shape_.kept * shape_.outer * shape_.other * shape_.vectors() : shape_.length * shape_.kept * shape_.other * shape_.outer * shape_.vectors();
+        const int64_t rows = shape_.along_lanes ? shape_.kept * shape_.outer * shape_.other * shape_.vectors()
+                                                : shape_.length * shape_.kept * shape_.other * shape_.outer * shape_.vectors();
         const int64_t results = shape_.along_lanes ? shape_.kept * shape_.outer : shape_.vectors() * shape_.kept * shape_.outer;
         KernelWork work;
         work.bytes = tensor_bytes();
@@ -65,8 +76,9 @@ protected:
     }
 
 private:
-    // Loops over the vectors of a row, one for its extremum and one that looks for NaN: where the instruction cache does not hold those of all
-    // unrolled rows, they are fetched anew each time; one after the other in a block, rows cost more than alone.
+    // Loops over the vectors of a row, one for its extremum and one that looks for NaN: where the instruction cache does not
+    // hold those of all unrolled rows, they are fetched anew each time; one after the other in a block, rows cost more than
+    // alone.
     double looped_extrema(const Point &point) const {
         constexpr double code_of_row = 57, code_of_vector = 10.75, cached_packets = 409, miss = 11, row_in_block = 120;
         const int64_t straight = point["vector_unroll"] * sides_of(shape_);
@@ -79,23 +91,30 @@ private:
     ReduceShape shape_;
 };
 
-OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vector<std::string> schemas, const std::string &what) {
+OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vector<std::string> schemas,
+                               const std::string &what) {
     OperatorDeclaration row;
     row.name = name;
     row.schemas = std::move(schemas);
     row.help = what + " over axes";
     row.card.family = "reduction";
     const bool extremum = kind == Reduction::Amax || kind == Reduction::Amin;
-    row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost axis is reduced; NaN spread"
-                                  : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in fp32, from 12 on in parts of up to 32 that are rounded likewise; else bf16 sums, eight side by side, long ones in groups, then these in pairs";
+    row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost "
+                                    "axis is reduced; NaN spread"
+                                  : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in "
+                                    "fp32, from 12 on in parts of up to 32 that are rounded likewise; else bf16 sums, eight "
+                                    "side by side, long ones in groups, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
-    row.card.bound = extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";
+    row.card.bound =
+        extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";
     row.card.reference = extremum ? "exact" : "float64, relative to the sum of magnitudes";
     row.card.supports = "any sizes, any axes that alternate at most four times between kept and reduced";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
-    row.attributes = {{"dim", "axes; all if none are given", std::vector<int64_t>{}}, {"keepdim", "keep reduced axes with size 1", false}};
-    if (kind == Reduction::Var) row.attributes.push_back({"correction", "subtracted from the number of elements that the sum is divided by", 1.0});
+    row.attributes = {{"dim", "axes; all if none are given", std::vector<int64_t>{}},
+                      {"keepdim", "keep reduced axes with size 1", false}};
+    if (kind == Reduction::Var)
+        row.attributes.push_back({"correction", "subtracted from the number of elements that the sum is divided by", 1.0});
     row.example = {{"shape", "1024x1024"}, {"dim", "1"}};
     row.ignored = {"dtype"};
     row.make = [kind](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
@@ -106,25 +125,31 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
         for (int64_t dim : dims) {
             const int64_t d = wrap_dim(request.op, dim, rank);
             if (shape.empty()) continue;
-            if (reduced[static_cast<size_t>(d)]) throw Error(fmt::format("{}: dim {} appears multiple times in the list of dims", request.op, d));
+            if (reduced[static_cast<size_t>(d)])
+                throw Error(fmt::format("{}: dim {} appears multiple times in the list of dims", request.op, d));
             reduced[static_cast<size_t>(d)] = true;
         }
         Shape result;
         double count = 1;
         for (size_t d = 0; d < shape.size(); d++) {
-            if (!reduced[d]) result.push_back(shape[d]);
-            else if (request.flag("keepdim")) result.push_back(1);
+            if (!reduced[d])
+                result.push_back(shape[d]);
+            else if (request.flag("keepdim"))
+                result.push_back(1);
             if (reduced[d]) count *= static_cast<double>(shape[d]);
         }
         if (count == 0 && (kind == Reduction::Amax || kind == Reduction::Amin))
-            throw Error(fmt::format("{}: expected reduction dims to have non-zero size, but {} is reduced to {}", request.op, shape_text(shape), shape_text(result)));
+            throw Error(fmt::format("{}: expected reduction dims to have non-zero size, but {} is reduced to {}", request.op,
+                                    shape_text(shape), shape_text(result)));
         // A sum of nothing is 0, a mean of nothing no number.
         if (element_count(shape) == 0) return constant_workload(request, result, kind == Reduction::Sum ? 0 : std::nan(""));
         double divisor = 1;
         if (kind == Reduction::Mean) divisor = count;
         if (kind == Reduction::Var) divisor = std::max(0.0, count - request.number("correction"));
         if (divisor == 0)
-            throw Error(fmt::format("{}: {} elements and the correction leave nothing to divide by; the result is NaN everywhere", request.op, count));
+            throw Error(
+                fmt::format("{}: {} elements and the correction leave nothing to divide by; the result is NaN everywhere",
+                            request.op, count));
         return std::make_unique<Reduce>(request, reduce_shape(kind, shape, reduced, divisor), result);
     };
     return row;

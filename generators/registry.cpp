@@ -80,7 +80,8 @@ std::string example_line(const Operator &op) {
     example.erase("shape");
     const std::vector<WorkloadArgument> arguments = op.arguments();
     for (const auto &[name, value] : example) {
-        const bool flag = std::any_of(arguments.begin(), arguments.end(), [&, &name = name](const WorkloadArgument &one) { return one.name == name && one.flag; });
+        const bool flag = std::any_of(arguments.begin(), arguments.end(),
+                                      [&, &name = name](const WorkloadArgument &one) { return one.name == name && one.flag; });
         line += flag ? fmt::format(" --{}", name) : fmt::format(" --{} {}", name, value);
     }
     return line;
@@ -109,11 +110,13 @@ Resolution resolve(const AtenCall &call) {
 }
 
 bool is_floating(ElementType type) {
-    return type == ElementType::BFloat16 || type == ElementType::Float16 || type == ElementType::Float32 || type == ElementType::Float64;
+    return type == ElementType::BFloat16 || type == ElementType::Float16 || type == ElementType::Float32 ||
+           type == ElementType::Float64;
 }
 
 const char *element_type_name(ElementType type) {
-    constexpr std::array names = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "other"};
+    constexpr std::array names = {"bool",    "uint8",    "int8",    "int16",   "int32", "int64",
+                                  "float16", "bfloat16", "float32", "float64", "other"};
     return names.at(static_cast<size_t>(type));
 }
 

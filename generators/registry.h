@@ -10,7 +10,8 @@ namespace atalla {
 
 const std::vector<const Operator *> &operators();
 
-// By name, by ATen schema ("aten::softmax.int" or "softmax.int") or by an expression ("gelu(add(x, y))"); Error naming the nearest.
+// By name, by ATen schema ("aten::softmax.int" or "softmax.int") or by an expression ("gelu(add(x, y))"); Error naming the
+// nearest.
 const Operator &find_operator(std::string_view name);
 
 // Whether workloads of the operator can be told this argument.
@@ -21,7 +22,7 @@ Resolution resolve(const AtenCall &call);
 
 // An overload that is not computed on the accelerator, by decision.
 struct OperatorDecision {
-    std::string schema;   // "view", "add.Tensor": without "aten::" and ".default"
+    std::string schema;  // "view", "add.Tensor": without "aten::" and ".default"
     Resolution::Place place;
     std::string reason;
 };

@@ -21,7 +21,9 @@ constexpr double most_values = 160, most_packets = 365, resident_packets = 250;
 constexpr int most_sides = 4;
 constexpr int64_t most_rows = 128, most_unrolled_rows = 16, most_unrolled_vectors = 64;
 
-int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) { return machine.timed() && shape.rows > rows ? 2 : 1; }
+int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) {
+    return machine.timed() && shape.rows > rows ? 2 : 1;
+}
 
 // Kernels that only have rows made for them do not skew.
 bool is_skewed(const Point &point) { return point.contains("skewed") && point["skewed"] != 0; }
@@ -70,7 +72,8 @@ int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost) {
     const int64_t vectors = shape.vectors();
     std::vector<int64_t> rows, row_unrolls, vector_unrolls;
-    for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2) rows.push_back(std::min(block, shape.rows));
+    for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2)
+        rows.push_back(std::min(block, shape.rows));
     if (shape.rows > rows.back()) rows.push_back(shape.rows);
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
@@ -80,33 +83,51 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
         .parameter("vector_unroll", "vectors of a row in straight-line code", vector_unrolls)
-        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-        .parameter("skewed", "the passes over a row are one loop, each on another row", may_skew ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array",
+                   shape.is_short() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers",
+                   shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums",
+                   shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
+        .parameter("skewed", "the passes over a row are one loop, each on another row",
+                   may_skew ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"}, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
-        const int64_t unroll = point["vector_unroll"], block = point["rows"], straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
-        const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
-        std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors), {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
-        // Rows that wait for later passes, and the tensors' own.
-        const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1, kept = is_skewed(point) ? cost.row_tensors : 0;
-        uses.insert(uses.end(), static_cast<size_t>((steps_in_pads(shape, point, cost) + kept) * waiting * point["row_unroll"]), {vectors, round});
-        uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
-        return fit_pads(machine, uses);
-    });
-    space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"}, "Passes that become one loop take the rows of a block side by side, as many vectors of each part of them at a time, and their sums are rows through the array.",
+    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"},
+                     "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+                         const int64_t unroll = point["vector_unroll"], block = point["rows"],
+                                       straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
+                         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
+                         std::vector<PadUse> uses(
+                             static_cast<size_t>(1 + cost.row_tensors),
+                             {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
+                         // Rows that wait for later passes, and the tensors' own.
+                         const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1,
+                                       kept = is_skewed(point) ? cost.row_tensors : 0;
+                         uses.insert(
+                             uses.end(),
+                             static_cast<size_t>((steps_in_pads(shape, point, cost) + kept) * waiting * point["row_unroll"]),
+                             {vectors, round});
+                         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
+                         return fit_pads(machine, uses);
+                     });
+    space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"},
+                     "Passes that become one loop take the rows of a block side by side, as many vectors of each part of them "
+                     "at a time, and their sums are rows through the array.",
                      [=](const Point &point) {
                          const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"], block = point["rows"];
-                         return !is_skewed(point) || (block == point["row_unroll"] && shape.rows % block == 0 && point["stored"] == 0 && point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
+                         return !is_skewed(point) ||
+                                (block == point["row_unroll"] && shape.rows % block == 0 && point["stored"] == 0 &&
+                                 point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
                      });
-    space.constraint("stored", {"stored", "vector_unroll"}, "Steps of rows that are not all straight-line code are in the pads anyway.",
+    space.constraint("stored", {"stored", "vector_unroll"},
+                     "Steps of rows that are not all straight-line code are in the pads anyway.",
                      [=](const Point &point) { return point["stored"] == 0 || point["vector_unroll"] == vectors; });
-    space.constraint("registers", {"row_unroll", "vector_unroll"}, "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
-        if (point["vector_unroll"] < vectors) return point["row_unroll"] * point["vector_unroll"] <= 32;
-        return static_cast<double>(point["row_unroll"] * vectors) * cost.values <= most_values;
-    });
+    space.constraint("registers", {"row_unroll", "vector_unroll"},
+                     "What unrolled rows keep in registers fits the register file.", [=](const Point &point) {
+                         if (point["vector_unroll"] < vectors) return point["row_unroll"] * point["vector_unroll"] <= 32;
+                         return static_cast<double>(point["row_unroll"] * vectors) * cost.values <= most_values;
+                     });
     return space;
 }
 
@@ -115,8 +136,9 @@ namespace {
 // Packets of a vector's straight-line code, sums by weights of the array aside.
 double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.packets : operations(cost) / 2; }
 
-// Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all that are
-// read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are taken not to.
+// Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all
+// that are read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are
+// taken not to.
 bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
     constexpr int64_t most_stored = 36;
@@ -131,32 +153,43 @@ bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &po
                taken <= machine.pad.count * machine.pad_rows() / 4 * 3;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
-    return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way && iterations * straight * unit >= with_waits * cost.latency;
+    return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way &&
+           iterations * straight * unit >= with_waits * cost.latency;
 }
 
-// A row whose vectors are in loops, one for each pass: what a step takes beside its lanes, and lanes that no other pass overlaps.
-// Unrolled rows have code of their own, and that of all is fetched anew each time where the instruction cache does not hold it.
+// A row whose vectors are in loops, one for each pass: what a step takes beside its lanes, and lanes that no other pass
+// overlaps. Unrolled rows have code of their own, and that of all is fetched anew each time where the instruction cache does
+// not hold it.
 double looped_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double step = 2.8, sum_step = 44, lane_share = 2, other_pads = 1.55, row_in_block = 450, group_wait = 65;
     constexpr double code_of_row = 140, code_of_vector = 2.45, cached_packets = 409, miss = 11;
-    const auto vectors = static_cast<double>(shape.vectors()), rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
+    const auto vectors = static_cast<double>(shape.vectors()), rows = static_cast<double>(point["row_unroll"]),
+               unrolled = static_cast<double>(point["vector_unroll"]);
     const double steps = vectors / unrolled, packets = packets_of_vector(cost);
     // Steps that do not all begin in the same pad find it in a register.
-    const double lanes_of_row = vectors * unit * lane_share * (point["vector_unroll"] % machine.pad.count == 0 ? 1 : other_pads);
+    const double lanes_of_row =
+        vectors * unit * lane_share * (point["vector_unroll"] % machine.pad.count == 0 ? 1 : other_pads);
     const double sums = cost.sums * (point["grouped"] != 0 ? group_wait : sum_step * steps);
     const double row = steps * packets * step + lanes_of_row + sums + (point["rows"] > 1 ? row_in_block : 0);
     return rows * row + miss * std::max(0.0, rows * (code_of_row + code_of_vector * packets * unrolled) - cached_packets);
 }
 
-// Rows whose passes are one loop, side by side: what their lanes take, or the array, through which a row is under way for longer than the loop's
-// interval should be, and what is between two turns, which is more than loops of many vectors leave the instruction cache; or their transfers,
-// which one bank group of the DRAM serves where they lie in one page. All rows: the last pass is turns behind.
+// Rows whose passes are one loop, side by side: what their lanes take, or the array, through which a row is under way for
+// longer than the loop's interval should be, and what is between two turns, which is more than loops of many vectors leave the
+// instruction cache; or their transfers, which one bank group of the DRAM serves where they lie in one page. All rows: the last
+// pass is turns behind.
 double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
-    constexpr double array_interval = 51, wait_share = 1.1, turn_end = 110, engine_start = 135, hidden = 0.0125, most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2;
-    const auto rows = static_cast<double>(point["row_unroll"]), unrolled = rows * static_cast<double>(point["vector_unroll"]), vectors = rows * static_cast<double>(shape.vectors());
-    const double compute = vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end + std::max(0.0, unrolled - most_vectors) * miss;
-    const double bytes = element_bytes * rows * static_cast<double>(shape.length), one_page = static_cast<double>(machine.dram.row_bytes);
-    const double moved = (1 + static_cast<double>(cost.row_tensors)) * (bytes / (static_cast<double>(machine.sdma.beat) / (bytes <= one_page ? 2 : 1)) + std::max(0.0, engine_start - hidden * bytes));
+    constexpr double array_interval = 51, wait_share = 1.1, turn_end = 110, engine_start = 135, hidden = 0.0125,
+                     most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2;
+    const auto rows = static_cast<double>(point["row_unroll"]), unrolled = rows * static_cast<double>(point["vector_unroll"]),
+               vectors = rows * static_cast<double>(shape.vectors());
+    const double compute = vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end +
+                           std::max(0.0, unrolled - most_vectors) * miss;
+    const double bytes = element_bytes * rows * static_cast<double>(shape.length),
+                 one_page = static_cast<double>(machine.dram.row_bytes);
+    const double moved = (1 + static_cast<double>(cost.row_tensors)) *
+                         (bytes / (static_cast<double>(machine.sdma.beat) / (bytes <= one_page ? 2 : 1)) +
+                          std::max(0.0, engine_start - hidden * bytes));
     return (static_cast<double>(shape.rows) / rows + two_passes_behind * (cost.passes - 1)) * std::max(compute, moved);
 }
 
@@ -166,20 +199,26 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     const auto rows = static_cast<double>(shape.rows), vectors = static_cast<double>(shape.vectors());
     const auto unrolled_rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
     // The weights of the array are 32 loads; a reduction holds its unit for as long as it takes.
-    const double reductions = point["reduced"] != 0 ? static_cast<double>(machine.vec.reduce_ii) * cost.sums * vectors * unrolled_rows : 0;
-    // The array takes 32 weights, a row and the gap before the next weights; the scalar unit adds the vectors' sums one after the other.
-    const double part_sums = cost.sums * (point["grouped"] != 0 ? tiles_of(shape.vectors()) * (32.0 + static_cast<double>(machine.sa.switch_spacing))
-                                                                : vectors * static_cast<double>(machine.ex3.ii));
+    const double reductions =
+        point["reduced"] != 0 ? static_cast<double>(machine.vec.reduce_ii) * cost.sums * vectors * unrolled_rows : 0;
+    // The array takes 32 weights, a row and the gap before the next weights; the scalar unit adds the vectors' sums one after
+    // the other.
+    const double part_sums =
+        cost.sums * (point["grouped"] != 0 ? tiles_of(shape.vectors()) * (32.0 + static_cast<double>(machine.sa.switch_spacing))
+                                           : vectors * static_cast<double>(machine.ex3.ii));
     constexpr double start = 900;
-    if (is_skewed(point)) return start + skewed_rows_draft(shape, machine, point, cost, static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps}));
+    if (is_skewed(point))
+        return start + skewed_rows_draft(shape, machine, point, cost,
+                                         static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps}));
     if (!machine.timed())
-        return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
+        return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 +
+               rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const bool overlaps = rows_overlap(shape, machine, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
     const double packets = unrolled_rows * unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0));
     constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.05, sum_latency = 8;
-    constexpr double not_hidden = 0.2;   // of the latency, where rows overlap
+    constexpr double not_hidden = 0.2;  // of the latency, where rows overlap
     double iteration = 0;
     if (unrolled >= vectors) {
         // Sums of single vectors follow each other.
@@ -190,7 +229,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         if (point["grouped"] != 0) iteration += group_wait * cost.sums;
         if (point["stored"] != 0) iteration *= through_pads;
         // Code that leaves the instruction cache is fetched anew each time.
-        iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) + (packets > most_packets ? miss * (packets - resident_packets) : 0);
+        iteration = std::max({iteration, reductions, part_sums * unrolled_rows}) +
+                    (packets > most_packets ? miss * (packets - resident_packets) : 0);
     } else {
         iteration = std::max({looped_rows_draft(shape, machine, point, cost, unit), reductions, part_sums * unrolled_rows});
     }
@@ -205,12 +245,15 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
 }
 
 std::string row_words(const RowShape &shape, const Point &point) {
-    std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows) : fmt::format("blocks of {} rows", point["rows"]);
+    std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows)
+                                                   : fmt::format("blocks of {} rows", point["rows"]);
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
     if (is_skewed(point)) return text + fmt::format("; {} vectors at a time, all passes in one loop", point["vector_unroll"]);
-    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time", point["vector_unroll"]) : point["stored"] != 0 ? "; steps in the pads" : "; steps in registers");
+    return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time", point["vector_unroll"])
+                   : point["stored"] != 0                   ? "; steps in the pads"
+                                                            : "; steps in registers");
 }
 
 RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point &point, std::string name, std::string prefix)
@@ -261,7 +304,8 @@ Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
 
 Func RowKernel::row_of(const std::string &name) {
     Input input{tensor(prefix_ + name, {length_}), Func(prefix_ + name + "_row"), true};
-    input.rows(n) = length_ % lanes == 0 ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
+    input.rows(n) =
+        length_ % lanes == 0 ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
     inputs_.push_back(input);
     return input.rows;
 }
@@ -273,13 +317,22 @@ void RowKernel::each_light(Func step) {
 void RowKernel::single(Func step) { single_.push_back(std::move(step)); }
 void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(step), std::move(lane)); }
 
-// 32 vectors (or fewer, and zeros) are the weights of the array, through which one row of ones goes: lane w is the sum of vector w.
+// 32 vectors (or fewer, and zeros) are the weights of the array, through which one row of ones goes: lane w is the sum of
+// vector w.
 Func RowKernel::grouped_sum(const std::string &name, Func values) {
     const int tiles = tiles_of(vectors_), members = vectors_ / tiles;
-    Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, tiles, name + "_r"),
-          Func(name + "_weights"), Func(name + "_group"), RDom(0, lanes, name + "_g")};
+    Sum s{Func(name + "_part"),
+          Func(name + "_block"),
+          Func(name),
+          Var("l"),
+          RDom(0, lanes, name + "_q"),
+          RDom(0, tiles, name + "_r"),
+          Func(name + "_weights"),
+          Func(name + "_group"),
+          RDom(0, lanes, name + "_g")};
     const Var t("t");
-    const Expr vector = t * members + (members == lanes ? Expr(w_) : min(w_, members - 1)), element = values(vector * lanes + k_, m);
+    const Expr vector = t * members + (members == lanes ? Expr(w_) : min(w_, members - 1)),
+               element = values(vector * lanes + k_, m);
     s.weights(k_, w_, m, t) = members == lanes ? element : select(w_ < members, element, bf16(0.0f));
     s.part(s.lane, m, t) = 0.0f;
     s.part(s.lane, m, t) += f32(s.weights(s.depth, s.lane, m, t));
@@ -294,7 +347,15 @@ Func RowKernel::grouped_sum(const std::string &name, Func values) {
 
 Func RowKernel::sum(const std::string &name, Func values) {
     if (grouped_) return grouped_sum(name, values);
-    Sum s{Func(name + "_part"), Func(name + "_block"), Func(name), Var("l"), RDom(0, lanes, name + "_q"), RDom(0, vectors_, name + "_r"), {}, {}, {}};
+    Sum s{Func(name + "_part"),
+          Func(name + "_block"),
+          Func(name),
+          Var("l"),
+          RDom(0, lanes, name + "_q"),
+          RDom(0, vectors_, name + "_r"),
+          {},
+          {},
+          {}};
     Var b("b");
     const Expr value = f32(values(b * lanes + s.depth, m));
     s.total(m) = -0.0f;
@@ -327,9 +388,18 @@ Func RowKernel::sum(const std::string &name, Func values) {
 
 Func RowKernel::largest(const std::string &name, Func values) {
     // Running maxima side by side: one alone would wait for itself.
-    const int most = skewed_ ? std::gcd(most_sides, vector_unroll_ / parts_) : unrolled() ? std::min(most_sides, (vectors_ + 1) / 2) : vectors_ % most_sides == 0 ? most_sides : 1;
+    const int most = skewed_                      ? std::gcd(most_sides, vector_unroll_ / parts_)
+                     : unrolled()                 ? std::min(most_sides, (vectors_ + 1) / 2)
+                     : vectors_ % most_sides == 0 ? most_sides
+                                                  : 1;
     const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ ? 0 : 1;
-    Extremum x{Func(name + "_lanes"), Func(name), Var("l"), Var("side"), steps > first ? RDom(first, steps - first, name + "_r") : RDom(), RDom(0, lanes, name + "_q"), sides};
+    Extremum x{Func(name + "_lanes"),
+               Func(name),
+               Var("l"),
+               Var("side"),
+               steps > first ? RDom(first, steps - first, name + "_r") : RDom(),
+               RDom(0, lanes, name + "_q"),
+               sides};
     const int at_once = skewed_ ? vector_unroll_ / parts_ / sides : 0;
     if (skewed_) x.rest = RDom({{0, at_once}, {0, parts_}, {0, vectors_ / vector_unroll_}}, name + "_alike");
     // A pass that is one loop with others takes all vectors of the row as they do.
@@ -357,7 +427,13 @@ Func RowKernel::largest(const std::string &name, Func values) {
 // Sums of single vectors through the array, on the way to those of parts.
 void RowKernel::schedule_parts(Sum &s, const LoopLevel &at) {
     s.block.compute_at(at).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-    s.part.compute_at(at).vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+    s.part.compute_at(at)
+        .vectorize(s.lane, lanes)
+        .update()
+        .reorder(s.depth, s.lane)
+        .atomic()
+        .vectorize(s.lane, lanes)
+        .vectorize(s.depth, lanes);
     in_registers({s.part, s.block, s.group, s.total});
 }
 
@@ -368,7 +444,10 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
         if (skewed_) {
             // Vectors of all parts in turn: their sums are done when the pass is.
             const RVar go("go"), gu("g_unroll");
-            s.group.compute_at(row).update().split(s.members, go, gu, vector_unroll_ / parts_).reorder({gu, s.group.args()[1], m, go});
+            s.group.compute_at(row)
+                .update()
+                .split(s.members, go, gu, vector_unroll_ / parts_)
+                .reorder({gu, s.group.args()[1], m, go});
             schedule_parts(s, LoopLevel(s.group, gu));
             return;
         }
@@ -390,11 +469,20 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
         s.part.update().atomic().vectorize(s.depth, lanes);
     } else {
         s.block.bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-        s.part.vectorize(s.lane, lanes).update().reorder(s.depth, s.lane).atomic().vectorize(s.lane, lanes).vectorize(s.depth, lanes);
+        s.part.vectorize(s.lane, lanes)
+            .update()
+            .reorder(s.depth, s.lane)
+            .atomic()
+            .vectorize(s.lane, lanes)
+            .vectorize(s.depth, lanes);
     }
     if (grouped_) {
         s.group.compute_at(at).update().atomic().vectorize(s.members, lanes);
-        s.weights.compute_at(at).bound_extent(k_, lanes).bound_extent(w_, lanes).split(w_, w_, Var("w_unroll"), lanes).vectorize(k_);
+        s.weights.compute_at(at)
+            .bound_extent(k_, lanes)
+            .bound_extent(w_, lanes)
+            .split(w_, w_, Var("w_unroll"), lanes)
+            .vectorize(k_);
         in_registers({s.weights, s.group});
     }
     in_registers({s.part, s.block, s.total});
@@ -408,7 +496,9 @@ void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
     }
     rows.compute_at(consumer, block).bound_extent(n, padded()).bound_storage(m, block_);
     if (rows_ > block_ && machine_.timed()) rows.hoist_storage_root().ring_buffer(2);
-    if (parts_go_round()) rows.align_storage(n, lanes * vectors_ / parts_ * static_cast<int>(round_up<int64_t, int64_t>(parts_, machine_.pad.count)));
+    if (parts_go_round())
+        rows.align_storage(
+            n, lanes * vectors_ / parts_ * static_cast<int>(round_up<int64_t, int64_t>(parts_, machine_.pad.count)));
     in_pads({rows});
 }
 
@@ -430,8 +520,13 @@ void RowKernel::schedule_inputs(Func consumer, const Var &block) {
 void RowKernel::over_vectors(Func step) {
     const Var no("no"), ni("ni"), part("part_unroll");
     step.split(n, no, ni, lanes).vectorize(ni);
-    if (skewed_) step.split(no, part, no, vectors_ / parts_).split(no, no, unrolled_vector_, vector_unroll_ / parts_).split(m, m, unrolled_row_, block_).reorder({ni, unrolled_vector_, part, unrolled_row_, no, m});
-    else if (vector_unroll_ > 1) step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
+    if (skewed_)
+        step.split(no, part, no, vectors_ / parts_)
+            .split(no, no, unrolled_vector_, vector_unroll_ / parts_)
+            .split(m, m, unrolled_row_, block_)
+            .reorder({ni, unrolled_vector_, part, unrolled_row_, no, m});
+    else if (vector_unroll_ > 1)
+        step.split(no, no, unrolled_vector_, std::min(vector_unroll_, vectors_));
 }
 
 // What is computed of a row, or of several side by side.
@@ -439,8 +534,10 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
     for (Func step : each_) {
         step.compute_at(row);
         over_vectors(step);
-        if (unrolled() && !stored_) in_registers({step});
-        else in_pads({step});
+        if (unrolled() && !stored_)
+            in_registers({step});
+        else
+            in_pads({step});
     }
     for (Func step : single_) {
         step.compute_at(row);
@@ -456,11 +553,16 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
         x.lanes.compute_at(row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
         if (x.lanes.num_update_definitions() > 0) {
             if (skewed_) {
-                x.lanes.update().reorder({x.lane, x.side, x.rest.x, x.rest.y, m, x.rest.z}).vectorize(x.lane, lanes).rename(x.rest.x, RVar("r_unroll")).rename(x.rest.y, RVar("part_unroll"));
+                x.lanes.update()
+                    .reorder({x.lane, x.side, x.rest.x, x.rest.y, m, x.rest.z})
+                    .vectorize(x.lane, lanes)
+                    .rename(x.rest.x, RVar("r_unroll"))
+                    .rename(x.rest.y, RVar("part_unroll"));
             } else {
                 x.lanes.update().reorder(x.lane, x.side, x.rest).vectorize(x.lane, lanes);
             }
-            if (const int unroll = std::min((vector_unroll_ + x.sides - 1) / x.sides, (vectors_ + x.sides - 1) / x.sides - 1); !skewed_ && unroll > 1) {
+            if (const int unroll = std::min((vector_unroll_ + x.sides - 1) / x.sides, (vectors_ + x.sides - 1) / x.sides - 1);
+                !skewed_ && unroll > 1) {
                 RVar ro("ro"), ru("r_unroll");
                 x.lanes.update().split(x.rest, ro, ru, unroll, TailStrategy::GuardWithIf).reorder(x.lane, x.side, ru, ro);
             }

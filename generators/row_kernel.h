@@ -19,42 +19,44 @@ namespace atalla {
 struct RowShape {
     int64_t rows = 0, length = 0;
     int64_t vectors() const { return tiles_of(length); }
-    // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are there.
+    // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
+    // there.
     bool is_short() const { return vectors() <= 4; }
-    // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them all.
+    // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them
+    // all.
     bool fills_array() const { return vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
 };
 
 // What the steps of a row cost, for the draft model and the constraints of a space.
 struct RowCost {
-    double adds = 0, muls = 0, exps = 0;   // lane operations a vector
-    double passes = 0;                     // loops over a row, one after the other
-    double sums = 0;                       // sums of a row
-    double latency = 0;                    // cycles from the first load of a row to its last store, beside those of its lanes
-    double values = 0;                     // vectors that stay in registers for each vector of an unrolled row
-    int64_t fixed_rows = 0;                // rows for all, such as a bias, that stay in the pads
-    int64_t steps_in_pads = 0;             // element-wise steps that are in the pads where a row is not unrolled
-    int64_t light_steps = 0;               // of these, those that take less than a store and a load: RowKernel::each_light()
-    int64_t row_tensors = 1;               // tensors of rows that are read
-    bool waits = true;                     // is what one step makes read by a step behind a sum?
-    double row_latency = 0;                // more cycles of latency for each further row in straight-line code
-    double packets = 0;                    // that a vector of straight-line code takes; 0: half as many as it has operations
+    double adds = 0, muls = 0, exps = 0;  // lane operations a vector
+    double passes = 0;                    // loops over a row, one after the other
+    double sums = 0;                      // sums of a row
+    double latency = 0;                   // cycles from the first load of a row to its last store, beside those of its lanes
+    double values = 0;                    // vectors that stay in registers for each vector of an unrolled row
+    int64_t fixed_rows = 0;               // rows for all, such as a bias, that stay in the pads
+    int64_t steps_in_pads = 0;            // element-wise steps that are in the pads where a row is not unrolled
+    int64_t light_steps = 0;              // of these, those that take less than a store and a load: RowKernel::each_light()
+    int64_t row_tensors = 1;              // tensors of rows that are read
+    bool waits = true;                    // is what one step makes read by a step behind a sum?
+    double row_latency = 0;               // more cycles of latency for each further row in straight-line code
+    double packets = 0;                   // that a vector of straight-line code takes; 0: half as many as it has operations
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
-// row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes where
-// rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights; `stored`, whether
-// the steps of such a row in straight-line code are in the pads, where they do not fill the registers; `skewed`, whether its passes, which are
-// loops, are one loop, each on another row.
-// Rows of the pads that the steps of a row take for each of its vectors.
+// row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes
+// where rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights;
+// `stored`, whether the steps of such a row in straight-line code are in the pads, where they do not fill the registers;
+// `skewed`, whether its passes, which are loops, are one loop, each on another row. Rows of the pads that the steps of a row
+// take for each of its vectors.
 int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost);
 
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
 
-// Builds the pipeline: an operator declares its tensors, its steps and the sums and extrema between them, then finishes, or another
-// kernel has the rows made for it.
+// Builds the pipeline: an operator declares its tensors, its steps and the sums and extrema between them, then finishes, or
+// another kernel has the rows made for it.
 class RowKernel {
 public:
     // The result's name, and what the names of tensors begin with.
@@ -74,14 +76,15 @@ public:
 
     // An element-wise step, in registers where the rows are unrolled, else in the pads.
     void each(Halide::Func step);
-    // One that takes less than a store and a load: where the vectors of a row are loops and weights of the array, each reader makes it itself.
+    // One that takes less than a store and a load: where the vectors of a row are loops and weights of the array, each reader
+    // makes it itself.
     void each_light(Halide::Func step);
     // Something of a row: one value, or 32 lanes of them.
     void single(Halide::Func step);
     void lanes_of(Halide::Func step, Halide::Var lane);
 
-    // The sum of a row of bf16 values in float32: 32 at a time through the array or the reduction unit, with the same result, rounded
-    // to bf16, these in float32. Of rows that fill the array, up to 32 of these are first added in float32 and rounded.
+    // The sum of a row of bf16 values in float32: 32 at a time through the array or the reduction unit, with the same result,
+    // rounded to bf16, these in float32. Of rows that fill the array, up to 32 of these are first added in float32 and rounded.
     Halide::Func sum(const std::string &name, Halide::Func values);
     // The largest of a row (NaN are passed over), the smallest.
     Halide::Func largest(const std::string &name, Halide::Func values);
@@ -92,9 +95,10 @@ public:
     // The kernel that stores `result`, a step that is in the pads.
     KernelDefinition finish(Halide::Func result);
 
-    // For a kernel that reads the rows: `result`, over a lane, m and a vector, is in the pads, made for each block of rows at `block` of
-    // `consumer`; or all rows before anything else, a block after the other.
-    void make_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, Halide::Func consumer, const Halide::Var &block);
+    // For a kernel that reads the rows: `result`, over a lane, m and a vector, is in the pads, made for each block of rows at
+    // `block` of `consumer`; or all rows before anything else, a block after the other.
+    void make_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, Halide::Func consumer,
+                   const Halide::Var &block);
     void make_all_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector);
     // The tensors, in the order in which they were declared.
     std::vector<Halide::Argument> arguments() const;
@@ -107,7 +111,8 @@ private:
     void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
-    void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, std::vector<Halide::VarOrRVar> around);
+    void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector,
+                       std::vector<Halide::VarOrRVar> around);
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
     // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a single row do?
@@ -124,12 +129,12 @@ private:
         Halide::Func part, block, total;
         Halide::Var lane;
         Halide::RDom depth, blocks;
-        Halide::Func weights, group;   // of rows that fill the array
+        Halide::Func weights, group;  // of rows that fill the array
         Halide::RDom members;
     };
     struct Extremum {
         Halide::Func lanes, value;
-        Halide::Var lane, side;   // which of the running maxima
+        Halide::Var lane, side;  // which of the running maxima
         Halide::RDom rest, all;
         int sides = 1;
     };
@@ -141,15 +146,15 @@ private:
 
     const Machine &machine_;
     int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
-    bool reduced_;             // the reduction unit sums
-    bool stored_;              // steps of straight-line rows are in the pads
-    bool grouped_;             // the array sums, with the rows as weights
-    bool skewed_;              // passes over a row are one loop, each on another row
-    bool apart_;               // rows in straight-line code come from all pads
-    bool streams_;             // all rows are in the pads, and come and go beside the loop over them
+    bool reduced_;    // the reduction unit sums
+    bool stored_;     // steps of straight-line rows are in the pads
+    bool grouped_;    // the array sums, with the rows as weights
+    bool skewed_;     // passes over a row are one loop, each on another row
+    bool apart_;      // rows in straight-line code come from all pads
+    bool streams_;    // all rows are in the pads, and come and go beside the loop over them
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
-    int parts_;                // of a row that fills the array, each rounded; 0 of others
+    int parts_;       // of a row that fills the array, each rounded; 0 of others
     std::string prefix_;
     Halide::Func out_;
     Halide::Func ones_{"ones"};

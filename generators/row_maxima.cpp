@@ -458,9 +458,8 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
 
 }  // namespace
 
-const PoolForm row_maxima = {takes, space_of, naive_point_of, draft_of,
-                             [](const PoolShape &shape, const Machine &machine, const Point &point) {
-                                 return RowMaxima(shape, machine, point).run();
-                             }};
+const PoolForm row_maxima = {
+    takes, space_of, naive_point_of, draft_of,
+    [](const PoolShape &shape, const Machine &machine, const Point &point) { return RowMaxima(shape, machine, point).run(); }};
 
 }  // namespace atalla

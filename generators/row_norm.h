@@ -11,7 +11,8 @@
 
 namespace atalla {
 
-// x / sqrt(mean of its squares + epsilon) at kernel.n and kernel.m; x less its mean if it is centred. `x` is 0 behind the last element.
+// x / sqrt(mean of its squares + epsilon) at kernel.n and kernel.m; x less its mean if it is centred. `x` is 0 behind the last
+// element.
 inline Halide::Expr normalized_row(RowKernel &kernel, const Halide::Func &x, bool is_centred, double epsilon) {
     using namespace vocabulary;
     using Halide::Expr, Halide::Func, Halide::strict_float;
@@ -27,7 +28,8 @@ inline Halide::Expr normalized_row(RowKernel &kernel, const Halide::Func &x, boo
     const auto value = [&]() -> Expr { return is_centred ? centred(kernel.n, kernel.m) : x(kernel.n, kernel.m); };
     const Expr squared = strict_float(value() * value());
     // Behind the last element x is 0, so x minus the mean is not.
-    square(kernel.n, kernel.m) = length % 32 == 0 || !is_centred ? squared : select(kernel.n < kernel.length(), squared, bf16(0.0f));
+    square(kernel.n, kernel.m) =
+        length % 32 == 0 || !is_centred ? squared : select(kernel.n < kernel.length(), squared, bf16(0.0f));
     kernel.each_light(square);
     const Func squares = kernel.sum("squares", square);
     scale(kernel.m) = inverse_deviation(squares(kernel.m), length, epsilon);

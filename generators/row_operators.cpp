@@ -67,7 +67,8 @@ constexpr RowCost softmax_cost{2, 2, 1, 3, 1, 200, 2, 0, 1}, log_softmax_cost{4,
 // exp(x - max) / sum of it, or the logarithm of that: x - max - log(sum).
 class Softmax : public ReferencedRows {
 public:
-    Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm) : ReferencedRows(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
+    Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm)
+        : ReferencedRows(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
 
     Expr element(RowKernel &k) const override {
         const Func x = k.rows_of("X", -infinity);
@@ -108,8 +109,10 @@ public:
         const int64_t vectors = all_vectors(), later = vectors - shape_.rows;
         KernelWork work;
         work.bytes = tensor_bytes();
-        if (logarithm_) work.lanes = {2 * vectors + later, 0, vectors, shape_.rows};
-        else work.lanes = {vectors + later, vectors, vectors, shape_.rows};
+        if (logarithm_)
+            work.lanes = {2 * vectors + later, 0, vectors, shape_.rows};
+        else
+            work.lanes = {vectors + later, vectors, vectors, shape_.rows};
         work.copies = later;
         work.rows_loaded = work.rows_stored = vectors;
         if (!shape_.is_short()) sum_on_array(work, vectors);
@@ -124,7 +127,7 @@ private:
 
 struct NormShape {
     bool centred = true, weight = false, bias = false;
-    int64_t addends = 0;   // tensors that are added to x before
+    int64_t addends = 0;  // tensors that are added to x before
     double epsilon = 1e-5;
 };
 
@@ -148,7 +151,8 @@ RowCost norm_cost(const NormShape &norm) {
 
 class Norm : public ReferencedRows {
 public:
-    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm) : ReferencedRows(request, shape, norm_cost(norm)), norm_(norm) {}
+    Norm(const WorkloadRequest &request, const RowShape &shape, const NormShape &norm)
+        : ReferencedRows(request, shape, norm_cost(norm)), norm_(norm) {}
 
     Expr element(RowKernel &k) const override {
         Func x = k.rows_of("X", 0.0f);
@@ -156,7 +160,8 @@ public:
         const Func weight = norm_.weight ? k.row_of("weight") : Func(), bias = norm_.bias ? k.row_of("bias") : Func();
         if (norm_.addends > 0) {
             Expr sum = x(k.n, k.m);
-            for (int64_t a = 0; a < norm_.addends; a++) sum = strict_float(sum + k.rows_of(fmt::format("addend_{}", a), 0.0f)(k.n, k.m));
+            for (int64_t a = 0; a < norm_.addends; a++)
+                sum = strict_float(sum + k.rows_of(fmt::format("addend_{}", a), 0.0f)(k.n, k.m));
             x = Func("x_sum");
             x(k.n, k.m) = sum;
             k.each(x);
@@ -167,7 +172,8 @@ public:
         return result;
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
-        const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(), bias = norm_.bias ? row_values(inputs[1 + norm_.weight]) : std::vector<double>();
+        const std::vector<double> weight = norm_.weight ? row_values(inputs[1]) : std::vector<double>(),
+                                  bias = norm_.bias ? row_values(inputs[1 + norm_.weight]) : std::vector<double>();
         TensorData x = inputs[0];
         for (size_t a = inputs.size() - static_cast<size_t>(norm_.addends); a < inputs.size(); a++)
             for (size_t i = 0; i < x.size(); i++) x[i] = bf16_truncate(bf16_round(bf16_float(x[i]) + bf16_float(inputs[a][i])));
@@ -189,7 +195,10 @@ public:
         });
     }
     double tolerance_ulps() const override { return 4; }
-    double flops() const override { return static_cast<double>(3 * norm_.centred + 3 + norm_.weight + norm_.bias + norm_.addends) * static_cast<double>(shape_.rows * shape_.length); }
+    double flops() const override {
+        return static_cast<double>(3 * norm_.centred + 3 + norm_.weight + norm_.bias + norm_.addends) *
+               static_cast<double>(shape_.rows * shape_.length);
+    }
     KernelWork work(const Machine &) const override {
         const int64_t vectors = all_vectors();
         KernelWork work;
@@ -209,13 +218,15 @@ RowShape trailing(const WorkloadRequest &request) {
     const Shape &shape = request.shape("x");
     std::vector<int64_t> normalized = request.integers("normalized_shape");
     if (normalized.empty() && !shape.empty()) normalized = {shape.back()};
-    if (normalized.empty() || normalized.size() > shape.size() || !std::equal(normalized.rbegin(), normalized.rend(), shape.rbegin()))
-        throw Error(fmt::format("{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}", request.op, shape_text(normalized),
-                                shape_text(normalized), shape_text(shape)));
+    if (normalized.empty() || normalized.size() > shape.size() ||
+        !std::equal(normalized.rbegin(), normalized.rend(), shape.rbegin()))
+        throw Error(fmt::format("{}: given normalized_shape={}, expected input with shape [*, {}], but got input of size {}",
+                                request.op, shape_text(normalized), shape_text(normalized), shape_text(shape)));
     for (const char *name : {"weight", "bias"})
         if (request.has(name) && request.shape(name) != normalized)
-            throw Error(fmt::format("{}: expected {} of the same shape as normalized_shape, but got {} of shape {} and normalized_shape = {}", request.op, name, name,
-                                    shape_text(request.shape(name)), shape_text(normalized)));
+            throw Error(fmt::format(
+                "{}: expected {} of the same shape as normalized_shape, but got {} of shape {} and normalized_shape = {}",
+                request.op, name, name, shape_text(request.shape(name)), shape_text(normalized)));
     const size_t split = shape.size() - normalized.size();
     return {product(shape, 0, split), product(shape, split, shape.size())};
 }
@@ -223,18 +234,25 @@ RowShape trailing(const WorkloadRequest &request) {
 OperatorDeclaration softmax_row(bool logarithm) {
     OperatorDeclaration row;
     row.name = logarithm ? "log_softmax" : "softmax";
-    row.schemas = logarithm ? std::vector<std::string>{"log_softmax.int", "_log_softmax"} : std::vector<std::string>{"softmax.int", "_softmax"};
+    row.schemas = logarithm ? std::vector<std::string>{"log_softmax.int", "_log_softmax"}
+                            : std::vector<std::string>{"softmax.int", "_softmax"};
     row.help = logarithm ? "x - max - log(sum of exp(x - max)) along an axis" : "exp(x - max) / sum of it along an axis";
-    row.card = {"normalization",
-                fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16; from 12 blocks on up to 32 of them added and rounded likewise) added in fp32, {}",
-                            logarithm ? "rounded to bf16, its logarithm subtracted" : "times its reciprocal"),
-                "rows in the pads, rows and vectors in straight-line code",
-                fmt::format("dram, and lanes: {} a vector, a reduction a row", logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
-                logarithm ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
-                          : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
-                "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in groups",
-                "axes other than the last that do not fit the pads: permute first",
-                "nothing yet"};
+    row.card = {
+        "normalization",
+        fmt::format("x minus the row's largest, exp, the sum in blocks of 32 through the array (fp32 inside, rounded to bf16; "
+                    "from 12 blocks on up to 32 of them added and rounded likewise) added in fp32, {}",
+                    logarithm ? "rounded to bf16, its logarithm subtracted" : "times its reciprocal"),
+        "rows in the pads, rows and vectors in straight-line code",
+        fmt::format(
+            "dram, and lanes: {} a vector, a reduction a row",
+            logarithm ? "two subtractions, compare, masked copy and exp" : "subtract, compare, masked copy, exp and multiply"),
+        logarithm
+            ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
+            : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
+        "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in "
+        "groups",
+        "axes other than the last that do not fit the pads: permute first",
+        "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};
     row.example = {{"shape", "1024x512"}};
@@ -242,7 +260,8 @@ OperatorDeclaration softmax_row(bool logarithm) {
     row.make = [logarithm](const WorkloadRequest &request) -> std::unique_ptr<Workload> {
         const Shape &shape = request.shape("x");
         const int64_t rank = static_cast<int64_t>(shape.size()), dim = wrap_dim(request.op, request.integer("dim"), rank);
-        const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)], inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
+        const int64_t length = shape.empty() ? 1 : shape[static_cast<size_t>(dim)],
+                      inner = shape.empty() ? 1 : product(shape, static_cast<size_t>(dim) + 1, shape.size());
         if (element_count(shape) == 0) return constant_workload(request, shape);
         if (inner != 1) return column_softmax(request, {inner, length, element_count(shape) / length / inner}, logarithm);
         return std::make_unique<Softmax>(request, RowShape{length == 0 ? 0 : element_count(shape) / length, length}, logarithm);
@@ -253,12 +272,15 @@ OperatorDeclaration softmax_row(bool logarithm) {
 OperatorDeclaration norm_row(const std::string &name, bool centred) {
     OperatorDeclaration row;
     row.name = name;
-    row.schemas = centred ? std::vector<std::string>{"layer_norm", "native_layer_norm"} : std::vector<std::string>{"rms_norm", "_fused_rms_norm"};
+    row.schemas = centred ? std::vector<std::string>{"layer_norm", "native_layer_norm"}
+                          : std::vector<std::string>{"rms_norm", "_fused_rms_norm"};
     row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes"
                        : "x / sqrt(mean of squares + eps) * weight along the last axes";
     row.card = {"normalization",
-                centred ? "mean and mean of squared differences from it: blocks of 32 through the array (from 12 on up to 32 of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16"
-                        : "mean of squares: blocks of 32 through the array (from 12 on up to 32 of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16",
+                centred ? "mean and mean of squared differences from it: blocks of 32 through the array (from 12 on up to 32 "
+                          "of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16"
+                        : "mean of squares: blocks of 32 through the array (from 12 on up to 32 of them added and rounded "
+                          "likewise), added in fp32; fp32 reciprocal of the root; then in bf16",
                 "rows in the pads, rows and vectors in straight-line code",
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the row as it is scaled",
@@ -280,7 +302,9 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
         norm.epsilon = request.number("eps");
         for (const Shape &addend : request.shapes("addends")) {
             norm.addends++;
-            if (addend != request.shape("x")) throw Error(fmt::format("{}: an addend of {} is not of the shape of the tensor, {}", request.op, shape_text(addend), shape_text(request.shape("x"))));
+            if (addend != request.shape("x"))
+                throw Error(fmt::format("{}: an addend of {} is not of the shape of the tensor, {}", request.op,
+                                        shape_text(addend), shape_text(request.shape("x"))));
         }
         const RowShape rows = trailing(request);
         if (rows.rows * rows.length == 0) return constant_workload(request, request.shape("x"));
@@ -291,6 +315,8 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
 
 }  // namespace
 
-std::vector<OperatorDeclaration> row_operators() { return {softmax_row(false), softmax_row(true), norm_row("layer_norm", true), norm_row("rms_norm", false)}; }
+std::vector<OperatorDeclaration> row_operators() {
+    return {softmax_row(false), softmax_row(true), norm_row("layer_norm", true), norm_row("rms_norm", false)};
+}
 
 }  // namespace atalla

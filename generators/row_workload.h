@@ -1,5 +1,5 @@
-// Operators along the rows of a matrix as workloads: softmax and the normalizations. Each makes its rows one by one, in a kernel of its
-// own or in that of what reads them.
+// Operators along the rows of a matrix as workloads: softmax and the normalizations. Each makes its rows one by one, in a
+// kernel of its own or in that of what reads them.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace atalla {
 
 class RowWorkload : public PipelineWorkload {
 public:
-    RowWorkload(const WorkloadRequest &request, const RowShape &shape, const RowCost &cost) : PipelineWorkload(request), shape_(shape), cost_(cost) {
+    RowWorkload(const WorkloadRequest &request, const RowShape &shape, const RowCost &cost)
+        : PipelineWorkload(request), shape_(shape), cost_(cost) {
         for (const WorkloadRequest::Tensor &tensor : request.tensors) inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
         outputs_ = {tensor_spec("Y", request.shape("x"))};
     }

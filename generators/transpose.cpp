@@ -18,44 +18,60 @@ namespace {
 
 class TransposeWorkload : public PipelineWorkload {
 public:
-    TransposeWorkload(const WorkloadRequest &request, const Shape &result, const MovedBox &box, std::unique_ptr<Workload> by_element)
+    TransposeWorkload(const WorkloadRequest &request, const Shape &result, const MovedBox &box,
+                      std::unique_ptr<Workload> by_element)
         : PipelineWorkload(request), dims_(box.dims), by_element_(std::move(by_element)) {
         inputs_ = {tensor_spec(request.tensors[0].name, request.tensors[0].shape)};
         outputs_ = {tensor_spec("result", result)};
-        inner_ = static_cast<size_t>(std::find_if(dims_.begin(), dims_.end(), [](const MovedBox::Dim &dim) { return dim.from == 1; }) - dims_.begin());
+        inner_ = static_cast<size_t>(
+            std::find_if(dims_.begin(), dims_.end(), [](const MovedBox::Dim &dim) { return dim.from == 1; }) - dims_.begin());
     }
 
     Space space(const Machine &machine) const override {
         if (!turns(machine)) return by_element_->space(machine);
-        // Blocks lie in the same places whatever the schedule, since a NaN spreads in its block: only the last one of a dimension may begin
-        // elsewhere than at a multiple of 32, so that it is whole.
+        // Blocks lie in the same places whatever the schedule, since a NaN spreads in its block: only the last one of a
+        // dimension may begin elsewhere than at a multiple of 32, so that it is whole.
         const auto together = [](const MovedBox::Dim &dim) {
             constexpr int64_t most_together = 16;
             return divisors(std::max<int64_t>(1, dim.extent / lanes), most_together);
         };
         const MovedBox::Dim across = dims_[0], along = dims_[inner_];
         Space space;
-        space.parameter("across", "blocks of 32 along the result's innermost dimension that come and go together", together(across))
+        space
+            .parameter("across", "blocks of 32 along the result's innermost dimension that come and go together",
+                       together(across))
             .parameter("along", "blocks of 32 along the input's innermost dimension that come and go together", together(along))
-            .choice("apart", "1: the last block of a dimension that is no multiple of 32 has code of its own; 0: it is a tile like the others",
+            .choice("apart",
+                    "1: the last block of a dimension that is no multiple of 32 has code of its own; 0: it is a tile like the "
+                    "others",
                     has_rest(across) || has_rest(along) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
             .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
-        space.constraint("last", {"across", "along", "apart"}, "A tile that begins where a dimension's last block does is that block alone.", [across, along](const Point &point) {
-            const auto alone = [&](const MovedBox::Dim &dim, int64_t blocks) { return blocks == 1 || dim.extent % lanes == 0 || (point["apart"] == 1 && has_rest(dim)); };
-            return alone(across, point["across"]) && alone(along, point["along"]);
-        });
-        space.constraint("pads", {"across", "along", "apart"}, "Two slots of the blocks, as they come and as they go, fit the pads.", [across, along, machine](const Point &point) {
-            int64_t rows = 0;
-            for (const Tiles &ps : parts(across, point["across"], point["apart"] == 1))
-                for (const Tiles &qs : parts(along, point["along"], point["apart"] == 1)) rows += 2 * ps.blocks * qs.blocks * lanes;
-            return fit_pads(machine, {{rows, false}, {rows, false}, {lanes, false}});
-        });
+        space.constraint("last", {"across", "along", "apart"},
+                         "A tile that begins where a dimension's last block does is that block alone.",
+                         [across, along](const Point &point) {
+                             const auto alone = [&](const MovedBox::Dim &dim, int64_t blocks) {
+                                 return blocks == 1 || dim.extent % lanes == 0 || (point["apart"] == 1 && has_rest(dim));
+                             };
+                             return alone(across, point["across"]) && alone(along, point["along"]);
+                         });
+        space.constraint("pads", {"across", "along", "apart"},
+                         "Two slots of the blocks, as they come and as they go, fit the pads.",
+                         [across, along, machine](const Point &point) {
+                             int64_t rows = 0;
+                             for (const Tiles &ps : parts(across, point["across"], point["apart"] == 1))
+                                 for (const Tiles &qs : parts(along, point["along"], point["apart"] == 1))
+                                     rows += 2 * ps.blocks * qs.blocks * lanes;
+                             return fit_pads(machine, {{rows, false}, {rows, false}, {lanes, false}});
+                         });
         return space;
     }
-    Point naive_point(const Machine &machine) const override { return turns(machine) ? PipelineWorkload::naive_point(machine) : by_element_->naive_point(machine); }
+    Point naive_point(const Machine &machine) const override {
+        return turns(machine) ? PipelineWorkload::naive_point(machine) : by_element_->naive_point(machine);
+    }
     std::string words(const Machine &machine, const Point &point) const override {
         if (!turns(machine)) return by_element_->words(machine, point);
-        return fmt::format("{} x {} blocks at a time{}, {} rows unrolled", point["across"], point["along"], point["apart"] == 1 ? ", the last ones apart" : "", point["unroll"]);
+        return fmt::format("{} x {} blocks at a time{}, {} rows unrolled", point["across"], point["along"],
+                           point["apart"] == 1 ? ", the last ones apart" : "", point["unroll"]);
     }
     double draft(const Machine &machine, const Point &point) const override {
         if (!turns(machine)) return by_element_->draft(machine, point);
@@ -64,14 +80,20 @@ public:
             if (d != 0 && d != inner_) others *= static_cast<double>(dims_[d].extent);
         for (const Tiles &ps : parts(dims_[0], point["across"], point["apart"] == 1)) {
             for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1)) {
-                const auto together = static_cast<double>(ps.blocks * qs.blocks), tiles = static_cast<double>(ps.count * qs.count) * others;
-                cycles += 800 + tiles * together * (160 + 640.0 / static_cast<double>(point["unroll"]) + 200 / together) + 300 * together;
+                const auto together = static_cast<double>(ps.blocks * qs.blocks),
+                           tiles = static_cast<double>(ps.count * qs.count) * others;
+                cycles += 800 + tiles * together * (160 + 640.0 / static_cast<double>(point["unroll"]) + 200 / together) +
+                          300 * together;
             }
         }
         return cycles;
     }
-    KernelDefinition build(const Machine &machine, const Point &point) const override { return turns(machine) ? turned(machine, point) : by_element_->build(machine, point); }
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override { return by_element_->reference(inputs); }
+    KernelDefinition build(const Machine &machine, const Point &point) const override {
+        return turns(machine) ? turned(machine, point) : by_element_->build(machine, point);
+    }
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        return by_element_->reference(inputs);
+    }
     double tolerance_ulps() const override { return 0; }
 
 protected:
@@ -83,12 +105,16 @@ protected:
 
 private:
     // Do a block as it comes, a block as it goes and the identity fit the pads?
-    static bool turns(const Machine &machine) { return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}}); }
+    static bool turns(const Machine &machine) {
+        return fit_pads(machine, {{2 * lanes, false}, {2 * lanes, false}, {lanes, false}});
+    }
 
     // A part of a dimension: the elements of a block, the blocks of a tile, and how many tiles there are.
     struct Tiles {
         // The last tile ends where the part does, and moves some elements of the one before again.
-        Expr begin(const Expr &index) const { return count == 1 ? Expr(size(from)) : min(index * size(tile()), size(from + extent - tile())); }
+        Expr begin(const Expr &index) const {
+            return count == 1 ? Expr(size(from)) : min(index * size(tile()), size(from + extent - tile()));
+        }
         int64_t tile() const { return blocks * block; }
         int64_t from, extent, block, blocks, count;
     };
@@ -129,20 +155,23 @@ private:
             in_pads({identity});
         }
         for (const Tiles &ps : parts(dims_[0], point["across"], point["apart"] == 1))
-            for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1)) turn(machine, size(point["unroll"]), ps, qs, order, image, identity, out);
+            for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1))
+                turn(machine, size(point["unroll"]), ps, qs, order, image, identity, out);
         whole_loops(out);
         fix_shape(out.output_buffer(), out_extents);
         return kernel(Pipeline(out), {image});
     }
 
     // Tiles of the result's innermost dimension, `ps`, by those of the input's, for all places of the others.
-    void turn(const Machine &machine, int unroll, const Tiles &ps, const Tiles &qs, const std::vector<size_t> &order, const ImageParam &image, const Func &identity, Func &out) const {
+    void turn(const Machine &machine, int unroll, const Tiles &ps, const Tiles &qs, const std::vector<size_t> &order,
+              const ImageParam &image, const Func &identity, Func &out) const {
         const int across = size(ps.blocks), along = size(qs.blocks);
         const size_t rank = dims_.size();
         const Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt"), qo("qo"), po("po");
         std::vector<Var> d, outer = {po, qo};
         for (size_t at = 0; at < rank; at++) d.emplace_back(fmt::format("d{}", at));
-        Region ranges = {Range(0, size(ps.block)), Range(0, size(qs.block)), Range(0, across), Range(0, along), Range(0, size(ps.count)), Range(0, size(qs.count))};
+        Region ranges = {Range(0, size(ps.block)), Range(0, size(qs.block)), Range(0, across),
+                         Range(0, along),          Range(0, size(ps.count)), Range(0, size(qs.count))};
         for (size_t at = 0; at < rank; at++) {
             if (at == 0 || at == inner_) continue;
             outer.push_back(d[at]);
@@ -150,15 +179,19 @@ private:
         }
         const std::string part_of = out.num_update_definitions() == 0 ? "" : fmt::format("_{}", out.num_update_definitions());
         const RDom r(ranges, "r" + part_of);
-        constexpr int po_at = 4, qo_at = 5;   // in `r`: which tile
+        constexpr int po_at = 4, qo_at = 5;  // in `r`: which tile
         const auto with = [&](std::vector<Var> first) { return followed_by(std::move(first), outer); };
         const auto exprs = [&](std::vector<Expr> first) { return followed_by(std::move(first), outer); };
         std::vector<Expr> index, to, from = {r[0], r[1], r[3], r[2]};
         for (size_t at : order)
-            index.push_back(at == 0 ? ps.begin(po) + pt * size(lanes) + min(w, size(ps.block) - 1) : at == inner_ ? qs.begin(qo) + qt * size(lanes) + min(k, size(qs.block) - 1) : Expr(d[at]));
+            index.push_back(at == 0        ? ps.begin(po) + pt * size(lanes) + min(w, size(ps.block) - 1)
+                            : at == inner_ ? qs.begin(qo) + qt * size(lanes) + min(k, size(qs.block) - 1)
+                                           : Expr(d[at]));
         int other = qo_at + 1;
         for (size_t at = 0; at < rank; at++)
-            to.push_back(at == 0 ? ps.begin(r[po_at]) + r[2] * size(lanes) + r[0] : at == inner_ ? qs.begin(r[qo_at]) + r[3] * size(lanes) + r[1] : Expr(r[other++]));
+            to.push_back(at == 0        ? ps.begin(r[po_at]) + r[2] * size(lanes) + r[0]
+                         : at == inner_ ? qs.begin(r[qo_at]) + r[3] * size(lanes) + r[1]
+                                        : Expr(r[other++]));
         for (int at = po_at; at < static_cast<int>(ranges.size()); at++) from.emplace_back(r[at]);
 
         Func raw("raw" + part_of), weights("weights" + part_of), part("part" + part_of), finished("finished" + part_of);
@@ -179,8 +212,18 @@ private:
         const Var iu("i_unroll"), wu("w_unroll");
         const bool ring = machine.timed() && (ps.count * qs.count > 1 || rank > 2);
         const RVar each_tile(r[po_at]);
-        raw.compute_at(out, each_tile).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
-        finished.compute_at(out, each_tile).vectorize(l, size(lanes)).bound_extent(l, size(lanes)).bound_extent(i, size(lanes)).bound_extent(qt, along).bound_extent(pt, across);
+        raw.compute_at(out, each_tile)
+            .vectorize(k, size(lanes))
+            .bound_extent(k, size(lanes))
+            .bound_extent(w, size(lanes))
+            .bound_extent(qt, along)
+            .bound_extent(pt, across);
+        finished.compute_at(out, each_tile)
+            .vectorize(l, size(lanes))
+            .bound_extent(l, size(lanes))
+            .bound_extent(i, size(lanes))
+            .bound_extent(qt, along)
+            .bound_extent(pt, across);
         // Rows of blocks beside each other follow each other in the pads, as they do in memory: a transfer has rows of several.
         raw.reorder_storage(with({k, w, pt, qt}));
         if (ring) {
@@ -190,13 +233,19 @@ private:
         if (unroll > 1) finished.split(i, i, iu, unroll);
         weights.compute_at(finished, qt).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes));
         if (unroll > 1) weights.split(w, w, wu, unroll);
-        part.compute_at(finished, unroll > 1 ? iu : i).vectorize(l, size(lanes)).update().reorder(depth, l).atomic().vectorize(l, size(lanes)).vectorize(depth, size(lanes));
+        part.compute_at(finished, unroll > 1 ? iu : i)
+            .vectorize(l, size(lanes))
+            .update()
+            .reorder(depth, l)
+            .atomic()
+            .vectorize(l, size(lanes))
+            .vectorize(depth, size(lanes));
         in_registers({weights, part});
         in_pads({raw, finished});
     }
 
-    std::vector<MovedBox::Dim> dims_;   // of the result, innermost first
-    size_t inner_ = 0;                  // the one that is innermost in the input
+    std::vector<MovedBox::Dim> dims_;  // of the result, innermost first
+    size_t inner_ = 0;                 // the one that is innermost in the input
     std::unique_ptr<Workload> by_element_;
 };
 
@@ -214,7 +263,8 @@ bool is_transpose(const MovedBox &box, int64_t elements) {
     return box.input == 0 && box.from == 0 && inner && box.dims[0].from != 1 && count == elements && largest == elements;
 }
 
-std::unique_ptr<Workload> transpose_workload(const WorkloadRequest &request, const Shape &result, const MovedBox &box, std::unique_ptr<Workload> by_element) {
+std::unique_ptr<Workload> transpose_workload(const WorkloadRequest &request, const Shape &result, const MovedBox &box,
+                                             std::unique_ptr<Workload> by_element) {
     return std::make_unique<TransposeWorkload>(request, result, box, std::move(by_element));
 }
 

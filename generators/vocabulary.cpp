@@ -49,8 +49,12 @@ void in_registers(std::initializer_list<Func> funcs) {
     }
 }
 
-Expr machine_rcp(Expr e) { return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern); }
-Expr machine_sqrt(Expr e) { return Internal::Call::make(Float(32), "atalla_sqrt", {f32(std::move(e))}, Internal::Call::PureExtern); }
+Expr machine_rcp(Expr e) {
+    return Internal::Call::make(Float(32), "atalla_rcp", {f32(std::move(e))}, Internal::Call::PureExtern);
+}
+Expr machine_sqrt(Expr e) {
+    return Internal::Call::make(Float(32), "atalla_sqrt", {f32(std::move(e))}, Internal::Call::PureExtern);
+}
 
 Expr machine_exp(Expr e) {
     return bf16(Internal::Call::make(Float(32), "atalla_exp", {f32(std::move(e))}, Internal::Call::PureExtern));

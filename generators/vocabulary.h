@@ -13,7 +13,7 @@ namespace atalla::vocabulary {
 using BFloat = Halide::bfloat16_t;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
-constexpr float lowest_number = -3.38953139e38f;   // of bf16
+constexpr float lowest_number = -3.38953139e38f;  // of bf16
 
 // An extent or index in Halide's type.
 inline int size(int64_t n) { return static_cast<int>(n); }

@@ -12,31 +12,39 @@ using namespace vocabulary;
 
 bool takes_columns(const PoolShape &shape) {
     constexpr int64_t most_columns = 16;
-    const bool shares = shape.kind == Pooling::Max || (shape.kind == Pooling::Average && shape.planes_outermost && !shape.x.adaptive && !shape.y.adaptive);
-    return shares && shape.y.kernel > 1 && shape.x.kernel <= most_columns && shape.x.stride <= shape.x.kernel && shape.x.kernel * shape.y.kernel <= most_unrolled_taps;
+    const bool shares = shape.kind == Pooling::Max ||
+                        (shape.kind == Pooling::Average && shape.planes_outermost && !shape.x.adaptive && !shape.y.adaptive);
+    return shares && shape.y.kernel > 1 && shape.x.kernel <= most_columns && shape.x.stride <= shape.x.kernel &&
+           shape.x.kernel * shape.y.kernel <= most_unrolled_taps;
 }
 
 int64_t shared_columns(const PoolAxis &axis, int64_t windows) { return (windows - 1) * axis.stride + axis.kernel; }
 
-int64_t own_column(const PoolAxis &axis) { return axis.kernel < 2 * axis.stride ? std::max<int64_t>(0, axis.kernel - axis.stride) : 0; }
+int64_t own_column(const PoolAxis &axis) {
+    return axis.kernel < 2 * axis.stride ? std::max<int64_t>(0, axis.kernel - axis.stride) : 0;
+}
 
 int64_t window_operations(const PoolShape &shape, int64_t windows) {
     // Weighted windows alone have operators behind them.
-    if (shape.kind == Pooling::Weighted) return windows * (2 * shape.x.kernel * shape.y.kernel + shape.epilogue.operations().all());
+    if (shape.kind == Pooling::Weighted)
+        return windows * (2 * shape.x.kernel * shape.y.kernel + shape.epilogue.operations().all());
     const int64_t columns = shared_columns(shape.x, windows) * (shape.y.kernel - 1) + windows * (shape.x.kernel - 1);
-    if (shape.kind != Pooling::Max) return shape.kind == Pooling::Average && takes_columns(shape) ? columns : windows * shape.x.kernel * shape.y.kernel;
+    if (shape.kind != Pooling::Max)
+        return shape.kind == Pooling::Average && takes_columns(shape) ? columns : windows * shape.x.kernel * shape.y.kernel;
     // Planes have an addition for NaN behind the last step.
     const int64_t step = shape.planes_outermost ? 2 : 4, behind = shape.planes_outermost ? windows : 0;
     if (!takes_columns(shape)) return behind + step * windows * shape.x.kernel * shape.y.kernel;
     return behind + step * columns;
 }
 
-Expr larger(const Expr &element, const Expr &so_far) { return select(strict_float(element != element), element, strict_float(max(element, so_far))); }
+Expr larger(const Expr &element, const Expr &so_far) {
+    return select(strict_float(element != element), element, strict_float(max(element, so_far)));
+}
 Expr sum_with(const Expr &element, const Expr &so_far) { return strict_float(so_far + element); }
 Expr larger_number(const Expr &element, const Expr &so_far) { return strict_float(max(element, so_far)); }
 
-WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Expr(Expr)> &element,
-                           Step step)
+WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride,
+                           int start, int first, const std::function<Expr(Expr)> &element, Step step)
     : window("window" + number), column_("column" + number), lane_(vars[0]) {
     column_(vars) = element(0);
     if (rows > 1) {

@@ -1,4 +1,5 @@
-// The largest elements of windows, or their sums, taken apart: of each column of a window first, then of its columns, which windows beside it share.
+// The largest elements of windows, or their sums, taken apart: of each column of a window first, then of its columns, which
+// windows beside it share.
 #pragma once
 
 #include <functional>
@@ -22,11 +23,12 @@ int64_t window_operations(const PoolShape &shape, int64_t windows);
 
 class WindowMaxima {
 public:
-    // Over vars (lanes, x, y and what is around). The windows are `stride` columns apart, the first one begins at `start`; element(row)
-    // is that of column x in a row of window y. A maximum starts from column `first` of its window and goes round. `step` is one of those below.
+    // Over vars (lanes, x, y and what is around). The windows are `stride` columns apart, the first one begins at `start`;
+    // element(row) is that of column x in a row of window y. A maximum starts from column `first` of its window and goes round.
+    // `step` is one of those below.
     using Step = Halide::Expr (*)(const Halide::Expr &element, const Halide::Expr &so_far);
-    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start, int first, const std::function<Halide::Expr(Halide::Expr)> &element,
-                 Step step);
+    WindowMaxima(const std::string &number, const std::vector<Halide::Var> &vars, int columns, int rows, int stride, int start,
+                 int first, const std::function<Halide::Expr(Halide::Expr)> &element, Step step);
 
     // Columns once for all windows in straight-line code, a window at a time.
     void schedule(const Halide::LoopLevel &windows, const Halide::LoopLevel &one_window);

@@ -21,7 +21,7 @@ namespace atalla {
 namespace {
 
 constexpr zip_int64_t most_entries = 200'000;
-constexpr int64_t always_allowed = int64_t{256} << 20;   // bytes of expanded entries
+constexpr int64_t always_allowed = int64_t{256} << 20;  // bytes of expanded entries
 constexpr int64_t largest_ratio = 20;
 
 // A window on bytes that remembers where libzip read last. Opening an entry makes libzip read its local header, and the
@@ -37,9 +37,12 @@ struct Window {
 zip_int64_t serve(void *state, void *buffer, zip_uint64_t length, zip_source_cmd_t command) {
     Window &window = *static_cast<Window *>(state);
     switch (command) {
-        case ZIP_SOURCE_OPEN: window.position = 0; return 0;
+        case ZIP_SOURCE_OPEN:
+            window.position = 0;
+            return 0;
         case ZIP_SOURCE_CLOSE:
-        case ZIP_SOURCE_FREE: return 0;
+        case ZIP_SOURCE_FREE:
+            return 0;
         case ZIP_SOURCE_READ: {
             const int64_t count = std::min<int64_t>(static_cast<int64_t>(length), window.size - window.position);
             std::memcpy(buffer, window.data + window.position, count);
@@ -53,7 +56,8 @@ zip_int64_t serve(void *state, void *buffer, zip_uint64_t length, zip_source_cmd
             window.position = to;
             return 0;
         }
-        case ZIP_SOURCE_TELL: return window.position;
+        case ZIP_SOURCE_TELL:
+            return window.position;
         case ZIP_SOURCE_STAT: {
             auto *stat = static_cast<zip_stat_t *>(buffer);
             zip_stat_init(stat);
@@ -61,12 +65,14 @@ zip_int64_t serve(void *state, void *buffer, zip_uint64_t length, zip_source_cmd
             stat->valid |= ZIP_STAT_SIZE;
             return sizeof *stat;
         }
-        case ZIP_SOURCE_ERROR: return zip_error_to_data(&window.error, buffer, length);
+        case ZIP_SOURCE_ERROR:
+            return zip_error_to_data(&window.error, buffer, length);
         case ZIP_SOURCE_SUPPORTS:
             return zip_source_make_command_bitmap(ZIP_SOURCE_OPEN, ZIP_SOURCE_READ, ZIP_SOURCE_CLOSE, ZIP_SOURCE_STAT,
                                                   ZIP_SOURCE_ERROR, ZIP_SOURCE_FREE, ZIP_SOURCE_SEEK, ZIP_SOURCE_TELL,
                                                   ZIP_SOURCE_SUPPORTS, -1);
-        default: return -1;
+        default:
+            return -1;
     }
 }
 
@@ -81,7 +87,7 @@ std::shared_ptr<const Storage> map_file(const std::filesystem::path &file) {
         fail(error);
     }
     const auto size = static_cast<size_t>(status.st_size);
-    if (size == 0) {   // cannot be mapped
+    if (size == 0) {  // cannot be mapped
         ::close(descriptor);
         return std::make_shared<Storage>();
     }
@@ -145,8 +151,8 @@ struct Archive::State {
             const std::string reason = zip_error_strerror(&error);
             zip_source_free(source);
             zip_error_fini(&error);
-            fail(fmt::format("not a zip archive, or a damaged or truncated one ({}); a .pt2 file is what torch.export.save writes",
-                             reason));
+            fail(fmt::format(
+                "not a zip archive, or a damaged or truncated one ({}); a .pt2 file is what torch.export.save writes", reason));
         }
         const zip_int64_t count = zip_get_num_entries(zip, 0);
         if (count > most_entries) fail(fmt::format("{} entries are more than a model has", count));
@@ -163,7 +169,8 @@ struct Archive::State {
         zip_stat_t stat;
         zip_stat_init(&stat);
         if (zip_stat_index(zip, index, 0, &stat) != 0) fail(fmt::format("entry {} cannot be read", index));
-        constexpr zip_uint64_t needed = ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_CRC;
+        constexpr zip_uint64_t needed =
+            ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD | ZIP_STAT_CRC;
         if ((stat.valid & needed) != needed) fail(fmt::format("entry {} is incomplete", index));
         const std::string entry = stat.name;
         if (leaves_archive(entry)) fail(fmt::format("entry '{}' has a name that leaves the archive", printable(entry)));
@@ -177,8 +184,8 @@ struct Archive::State {
         }
         constexpr zip_uint64_t absurd = zip_uint64_t{1} << 46;
         if (stat.size > absurd || stat.comp_size > absurd) fail(fmt::format("entry '{}' has an absurd size", printable(entry)));
-        Entry found{static_cast<zip_uint64_t>(index), 0, static_cast<int64_t>(stat.comp_size), static_cast<int64_t>(stat.size),
-                    stat.crc, stat.comp_method == ZIP_CM_DEFLATE};
+        Entry found{static_cast<zip_uint64_t>(index), 0,        static_cast<int64_t>(stat.comp_size),
+                    static_cast<int64_t>(stat.size),  stat.crc, stat.comp_method == ZIP_CM_DEFLATE};
         if (!found.deflated && found.bytes != found.stored_bytes) {
             fail(fmt::format("entry '{}' is stored, but its two sizes differ", printable(entry)));
         }
@@ -209,7 +216,8 @@ struct Archive::State {
         std::sort(starts.begin(), starts.end());
         for (size_t i = 1; i < starts.size(); i++) {
             if (starts[i - 1].first + entries.at(*starts[i - 1].second).stored_bytes > starts[i].first) {
-                fail(fmt::format("entries '{}' and '{}' overlap", printable(*starts[i - 1].second), printable(*starts[i].second)));
+                fail(fmt::format("entries '{}' and '{}' overlap", printable(*starts[i - 1].second),
+                                 printable(*starts[i].second)));
             }
         }
     }
@@ -233,7 +241,8 @@ struct Archive::State {
         char more = 0;
         const bool longer = zip_fread(opened, &more, 1) != 0;
         zip_fclose(opened);
-        if (done != entry.bytes || longer) fail(fmt::format("entry '{}' is damaged: it does not expand to what it should", what));
+        if (done != entry.bytes || longer)
+            fail(fmt::format("entry '{}' is damaged: it does not expand to what it should", what));
         return std::make_shared<Storage>(Storage{memory, memory.get(), entry.bytes});
     }
 };
@@ -281,7 +290,8 @@ std::shared_ptr<const Storage> Archive::read(std::string_view name, bool check) 
 
 std::string Archive::read_text(std::string_view name, int64_t most_bytes) const {
     if (bytes(name) > most_bytes) {
-        state_->fail(fmt::format("entry '{}' has {} bytes, more than the {} that are read", printable(name), bytes(name), most_bytes));
+        state_->fail(
+            fmt::format("entry '{}' has {} bytes, more than the {} that are read", printable(name), bytes(name), most_bytes));
     }
     const auto storage = read(name);
     return std::string(reinterpret_cast<const char *>(storage->data), storage->bytes);

@@ -10,7 +10,7 @@ Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment, const ArenaSta
     const auto start_from = [&](int64_t offset, int64_t bytes) { return start ? start(offset, bytes) : offset; };
     const auto rounded = [&](int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; };
     Arena arena;
-    std::map<int32_t, int64_t> changes;   // of the bytes alive
+    std::map<int32_t, int64_t> changes;  // of the bytes alive
     for (const Buffer &buffer : buffers) {
         changes[buffer.first] += rounded(buffer.bytes);
         changes[buffer.last + 1] -= rounded(buffer.bytes);
@@ -21,7 +21,7 @@ Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment, const ArenaSta
     std::vector<size_t> order(buffers.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
-    std::vector<size_t> placed;   // by offset
+    std::vector<size_t> placed;  // by offset
     for (const size_t at : order) {
         Buffer &buffer = buffers[at];
         int64_t offset = start_from(0, buffer.bytes);
@@ -33,7 +33,9 @@ Arena plan_arena(std::vector<Buffer> &buffers, int64_t alignment, const ArenaSta
         }
         buffer.offset = offset;
         arena.bytes = std::max(arena.bytes, offset + rounded(buffer.bytes));
-        placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t o, size_t p) { return o < buffers[p].offset; }), at);
+        placed.insert(
+            std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t o, size_t p) { return o < buffers[p].offset; }),
+            at);
     }
     return arena;
 }

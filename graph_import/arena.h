@@ -9,13 +9,13 @@ namespace atalla {
 
 struct Buffer {
     int64_t bytes = 0;
-    int32_t first = 0, last = 0;   // times at which it is alive, both included
-    int64_t offset = -1;           // from the planner
+    int32_t first = 0, last = 0;  // times at which it is alive, both included
+    int64_t offset = -1;          // from the planner
 };
 
 struct Arena {
-    int64_t bytes = 0;   // that the offsets need
-    int64_t bound = 0;   // bytes alive at the same time at most, rounded up to the alignment: no plan is smaller
+    int64_t bytes = 0;  // that the offsets need
+    int64_t bound = 0;  // bytes alive at the same time at most, rounded up to the alignment: no plan is smaller
 };
 
 // Where a buffer of so many bytes may start: the first such offset from the given one on, a multiple of the alignment.

@@ -56,7 +56,8 @@ DType dtype_of_number(int64_t number) {
     for (const Row &candidate : rows) {
         if (static_cast<int64_t>(candidate.type) == number) return candidate.type;
     }
-    throw Error(fmt::format("element type number {} is not known; the model was written by a newer PyTorch or is damaged", number));
+    throw Error(
+        fmt::format("element type number {} is not known; the model was written by a newer PyTorch or is damaged", number));
 }
 
 int64_t element_bytes(DType type) { return row(type).bytes; }

@@ -13,20 +13,34 @@ namespace {
 
 std::string element_text(DType type) {
     switch (type) {
-        case DType::Bool: return "i1";
-        case DType::UInt8: return "ui8";
-        case DType::UInt16: return "ui16";
-        case DType::UInt32: return "ui32";
-        case DType::UInt64: return "ui64";
-        case DType::Complex32: return "complex<f16>";
-        case DType::Complex64: return "complex<f32>";
-        case DType::Complex128: return "complex<f64>";
-        case DType::Float8E4M3FN: return "f8E4M3FN";
-        case DType::Float8E5M2: return "f8E5M2";
-        case DType::Float8E4M3FNUZ: return "f8E4M3FNUZ";
-        case DType::Float8E5M2FNUZ: return "f8E5M2FNUZ";
-        case DType::Float8E8M0FNU: return "ui8";   // LLVM 19 has no such type
-        default: return std::string(short_dtype_name(type));
+        case DType::Bool:
+            return "i1";
+        case DType::UInt8:
+            return "ui8";
+        case DType::UInt16:
+            return "ui16";
+        case DType::UInt32:
+            return "ui32";
+        case DType::UInt64:
+            return "ui64";
+        case DType::Complex32:
+            return "complex<f16>";
+        case DType::Complex64:
+            return "complex<f32>";
+        case DType::Complex128:
+            return "complex<f64>";
+        case DType::Float8E4M3FN:
+            return "f8E4M3FN";
+        case DType::Float8E5M2:
+            return "f8E5M2";
+        case DType::Float8E4M3FNUZ:
+            return "f8E4M3FNUZ";
+        case DType::Float8E5M2FNUZ:
+            return "f8E5M2FNUZ";
+        case DType::Float8E8M0FNU:
+            return "ui8";  // LLVM 19 has no such type
+        default:
+            return std::string(short_dtype_name(type));
     }
 }
 
@@ -46,25 +60,29 @@ std::string float_text(double value) {
 std::string string_text(const std::string &string) {
     std::string result = "\"";
     for (unsigned char c : string) {
-        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7e) result += fmt::format("\\{:02X}", c);
-        else result += static_cast<char>(c);
+        if (c == '"' || c == '\\' || c < 0x20 || c > 0x7e)
+            result += fmt::format("\\{:02X}", c);
+        else
+            result += static_cast<char>(c);
     }
     return result + "\"";
 }
 
 // Element-wise operations of arith and math that take tensors of one type and give the same.
 const std::map<std::string_view, std::string_view> float_unary = {
-    {"aten::exp", "math.exp"},     {"aten::log", "math.log"},     {"aten::sqrt", "math.sqrt"},   {"aten::rsqrt", "math.rsqrt"},
-    {"aten::tanh", "math.tanh"},   {"aten::erf", "math.erf"},     {"aten::sin", "math.sin"},     {"aten::cos", "math.cos"},
-    {"aten::abs", "math.absf"},    {"aten::floor", "math.floor"}, {"aten::ceil", "math.ceil"},   {"aten::trunc", "math.trunc"},
-    {"aten::round", "math.roundeven"}, {"aten::neg", "arith.negf"}, {"aten::exp2", "math.exp2"}, {"aten::log1p", "math.log1p"},
-    {"aten::expm1", "math.expm1"}, {"aten::log2", "math.log2"},   {"aten::log10", "math.log10"}, {"aten::tan", "math.tan"}};
-const std::map<std::string_view, std::pair<std::string_view, std::string_view>> binary = {   // of floats, of integers
-    {"aten::add.Tensor", {"arith.addf", "arith.addi"}},    {"aten::sub.Tensor", {"arith.subf", "arith.subi"}},
-    {"aten::mul.Tensor", {"arith.mulf", "arith.muli"}},    {"aten::div.Tensor", {"arith.divf", ""}},
-    {"aten::maximum", {"arith.maximumf", "arith.maxsi"}},  {"aten::minimum", {"arith.minimumf", "arith.minsi"}},
-    {"aten::bitwise_and.Tensor", {"", "arith.andi"}},      {"aten::__and__.Tensor", {"", "arith.andi"}},
-    {"aten::bitwise_or.Tensor", {"", "arith.ori"}},        {"aten::bitwise_xor.Tensor", {"", "arith.xori"}}};
+    {"aten::exp", "math.exp"},         {"aten::log", "math.log"},     {"aten::sqrt", "math.sqrt"},
+    {"aten::rsqrt", "math.rsqrt"},     {"aten::tanh", "math.tanh"},   {"aten::erf", "math.erf"},
+    {"aten::sin", "math.sin"},         {"aten::cos", "math.cos"},     {"aten::abs", "math.absf"},
+    {"aten::floor", "math.floor"},     {"aten::ceil", "math.ceil"},   {"aten::trunc", "math.trunc"},
+    {"aten::round", "math.roundeven"}, {"aten::neg", "arith.negf"},   {"aten::exp2", "math.exp2"},
+    {"aten::log1p", "math.log1p"},     {"aten::expm1", "math.expm1"}, {"aten::log2", "math.log2"},
+    {"aten::log10", "math.log10"},     {"aten::tan", "math.tan"}};
+const std::map<std::string_view, std::pair<std::string_view, std::string_view>> binary = {  // of floats, of integers
+    {"aten::add.Tensor", {"arith.addf", "arith.addi"}},   {"aten::sub.Tensor", {"arith.subf", "arith.subi"}},
+    {"aten::mul.Tensor", {"arith.mulf", "arith.muli"}},   {"aten::div.Tensor", {"arith.divf", ""}},
+    {"aten::maximum", {"arith.maximumf", "arith.maxsi"}}, {"aten::minimum", {"arith.minimumf", "arith.minsi"}},
+    {"aten::bitwise_and.Tensor", {"", "arith.andi"}},     {"aten::__and__.Tensor", {"", "arith.andi"}},
+    {"aten::bitwise_or.Tensor", {"", "arith.ori"}},       {"aten::bitwise_xor.Tensor", {"", "arith.xori"}}};
 
 bool is_plain_float(DType type) {
     return type == DType::Float16 || type == DType::BFloat16 || type == DType::Float32 || type == DType::Float64;
@@ -80,7 +98,8 @@ public:
         std::vector<std::string> arguments, types;
         for (const GraphInput &input : graph.inputs) {
             if (!input.value) continue;
-            arguments.push_back(fmt::format("{}: {} {{atalla.name = {}}}", name(graph, input.value), type(graph, input.value), string_text(input.name)));
+            arguments.push_back(fmt::format("{}: {} {{atalla.name = {}}}", name(graph, input.value), type(graph, input.value),
+                                            string_text(input.name)));
         }
         std::vector<std::string> returned;
         for (const GraphOutput &output : graph.outputs) {
@@ -89,13 +108,15 @@ public:
                 types.push_back(fmt::format("{} {{atalla.name = {}}}", type(graph, id), string_text(output.name)));
             });
         }
-        text_ += fmt::format("  func.func @forward({}) -> ({}) {{\n", fmt::join(arguments, ",\n      "), fmt::join(types, ", "));
+        text_ +=
+            fmt::format("  func.func @forward({}) -> ({}) {{\n", fmt::join(arguments, ",\n      "), fmt::join(types, ", "));
         body(graph, 2);
         std::vector<std::string> plain;
         for (const GraphOutput &output : graph.outputs) {
             for_each_value(output.value, [&](ValueId id) { plain.push_back(type(graph, id)); });
         }
-        text_ += returned.empty() ? "    return\n" : fmt::format("    return {} : {}\n", fmt::join(returned, ", "), fmt::join(plain, ", "));
+        text_ += returned.empty() ? "    return\n"
+                                  : fmt::format("    return {} : {}\n", fmt::join(returned, ", "), fmt::join(plain, ", "));
         return text_ + "  }\n}\n";
     }
 
@@ -114,10 +135,14 @@ private:
     static std::string type(const Graph &graph, ValueId id) {
         const Value &value = graph.value(id);
         switch (value.kind) {
-            case Value::Kind::Tensor: return tensor_text(value.type);
-            case Value::Kind::Int: return "i64";
-            case Value::Kind::Float: return "f64";
-            case Value::Kind::Bool: return "i1";
+            case Value::Kind::Tensor:
+                return tensor_text(value.type);
+            case Value::Kind::Int:
+                return "i64";
+            case Value::Kind::Float:
+                return "f64";
+            case Value::Kind::Bool:
+                return "i1";
         }
         return "none";
     }
@@ -143,7 +168,8 @@ private:
     }
 
     bool named(const Graph &graph, const Node &node, int indent) {
-        if (node.outputs.size() != 1 || !node.outputs[0] || graph.value(node.outputs[0]).kind != Value::Kind::Tensor) return false;
+        if (node.outputs.size() != 1 || !node.outputs[0] || graph.value(node.outputs[0]).kind != Value::Kind::Tensor)
+            return false;
         const ValueId output = node.outputs[0];
         const TensorType &result = graph.type(output);
         const auto like_result = [&](const ValueId *id) {
@@ -170,12 +196,14 @@ private:
             const std::string zero = splat(result, "0.0", indent);
             return emit(fmt::format("arith.maximumf {}, {} : {}", name(graph, *self), zero, tensor_text(result)));
         }
-        if (node.target == "aten::permute" && self && is_constant(graph.type(*self).sizes)) return transpose(graph, node, *self, indent);
+        if (node.target == "aten::permute" && self && is_constant(graph.type(*self).sizes))
+            return transpose(graph, node, *self, indent);
         if (node.target == "aten::view" && self && is_constant(graph.type(*self).sizes) && !result.sizes.empty()) {
             const std::string shape = fmt::format("%{}c{}", prefix_, constants_++);
             std::vector<std::string> sizes;
             for (const SymInt &size : result.sizes) sizes.push_back(size.text());
-            line(indent, fmt::format("{} = arith.constant dense<[{}]> : tensor<{}xindex>", shape, fmt::join(sizes, ", "), sizes.size()));
+            line(indent, fmt::format("{} = arith.constant dense<[{}]> : tensor<{}xindex>", shape, fmt::join(sizes, ", "),
+                                     sizes.size()));
             return emit(fmt::format("tensor.reshape {}({}) : ({}, tensor<{}xindex>) -> {}", name(graph, *self), shape,
                                     tensor_text(graph.type(*self)), sizes.size(), tensor_text(result)));
         }
@@ -188,8 +216,9 @@ private:
         const TensorType &result = graph.type(node.outputs[0]);
         const std::string empty = fmt::format("%{}c{}", prefix_, constants_++);
         line(indent, fmt::format("{} = tensor.empty() : {}", empty, tensor_text(result)));
-        line(indent, fmt::format("{} = linalg.transpose ins({} : {}) outs({} : {}) permutation = [{}]", name(graph, node.outputs[0]),
-                                 name(graph, self), tensor_text(graph.type(self)), empty, tensor_text(result), fmt::join(dims, ", ")));
+        line(indent,
+             fmt::format("{} = linalg.transpose ins({} : {}) outs({} : {}) permutation = [{}]", name(graph, node.outputs[0]),
+                         name(graph, self), tensor_text(graph.type(self)), empty, tensor_text(result), fmt::join(dims, ", ")));
         return true;
     }
 
@@ -197,10 +226,13 @@ private:
     bool product(const Graph &graph, const Node &node, int indent) {
         const TensorType &result = graph.type(node.outputs[0]);
         const ValueId *a = tensor(node, node.target == "aten::linear" ? "input" : "self");
-        const ValueId *b = tensor(node, node.target == "aten::linear" ? "weight" : node.target == "aten::matmul" ? "other" : "mat2");
+        const ValueId *b = tensor(node, node.target == "aten::linear"   ? "weight"
+                                        : node.target == "aten::matmul" ? "other"
+                                                                        : "mat2");
         if (!a || !b || graph.type(*a).dtype != result.dtype || graph.type(*b).dtype != result.dtype) return false;
         const size_t rank = graph.type(*a).sizes.size();
-        if (rank != graph.type(*b).sizes.size() || !is_constant(graph.type(*a).sizes) || !is_constant(graph.type(*b).sizes)) return false;
+        if (rank != graph.type(*b).sizes.size() || !is_constant(graph.type(*a).sizes) || !is_constant(graph.type(*b).sizes))
+            return false;
         std::string operation;
         if (node.target == "aten::linear" && rank == 2 && node.is_none("bias")) operation = "linalg.matmul_transpose_b";
         if ((node.target == "aten::mm" || node.target == "aten::matmul") && rank == 2) operation = "linalg.matmul";
@@ -210,9 +242,9 @@ private:
         }
         if (operation.empty()) return false;
         const std::string zero = splat(result, "0.0", indent);
-        line(indent, fmt::format("{} = {} ins({}, {} : {}, {}) outs({} : {}) -> {}", name(graph, node.outputs[0]), operation, name(graph, *a),
-                                 name(graph, *b), tensor_text(graph.type(*a)), tensor_text(graph.type(*b)), zero, tensor_text(result),
-                                 tensor_text(result)));
+        line(indent, fmt::format("{} = {} ins({}, {} : {}, {}) outs({} : {}) -> {}", name(graph, node.outputs[0]), operation,
+                                 name(graph, *a), name(graph, *b), tensor_text(graph.type(*a)), tensor_text(graph.type(*b)),
+                                 zero, tensor_text(result), tensor_text(result)));
         return true;
     }
 
@@ -221,7 +253,8 @@ private:
         std::vector<std::string> operands, types, attributes, results, result_types;
         std::vector<const Graph *> regions;
         const auto attribute = [&](const std::string &argument, const std::string &value) {
-            attributes.push_back(fmt::format("{} = {}", string_text(argument.empty() ? fmt::format("argument{}", attributes.size()) : argument), value));
+            attributes.push_back(fmt::format(
+                "{} = {}", string_text(argument.empty() ? fmt::format("argument{}", attributes.size()) : argument), value));
         };
         for (const NamedArgument &argument : node.arguments) {
             if (const auto *subgraph = std::get_if<std::shared_ptr<Graph>>(&argument.value)) {
@@ -229,8 +262,10 @@ private:
             } else if (const auto *ids = std::get_if<std::vector<ValueId>>(&argument.value)) {
                 std::vector<int64_t> present;
                 for (ValueId id : *ids) present.push_back(id ? 1 : 0);
-                attribute(argument.name, present.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(present, ", ")));
-            } else if (!std::holds_alternative<ValueId>(argument.value) && !std::holds_alternative<std::monostate>(argument.value)) {
+                attribute(argument.name,
+                          present.empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(present, ", ")));
+            } else if (!std::holds_alternative<ValueId>(argument.value) &&
+                       !std::holds_alternative<std::monostate>(argument.value)) {
                 attribute(argument.name, attribute_text(graph, argument.value));
             }
             for_each_value(argument.value, [&](ValueId id) {
@@ -246,8 +281,9 @@ private:
         std::string target = node.target;
         if (const size_t colons = target.find("::"); colons != target.npos) target.replace(colons, 2, ".");
         if (target[0] == '_') target = "python." + target.substr(1);
-        text_ += fmt::format("{}{}\"{}\"({})", std::string(indent * 2, ' '), results.empty() ? "" : fmt::format("{} = ", fmt::join(results, ", ")),
-                             target, fmt::join(operands, ", "));
+        text_ += fmt::format("{}{}\"{}\"({})", std::string(indent * 2, ' '),
+                             results.empty() ? "" : fmt::format("{} = ", fmt::join(results, ", ")), target,
+                             fmt::join(operands, ", "));
         if (!regions.empty()) {
             text_ += " (";
             for (size_t i = 0; i < regions.size(); i++) {
@@ -276,13 +312,15 @@ private:
                 types.push_back(type(graph, id));
             });
         }
-        line(indent + 1, fmt::format("\"higher_order.yield\"({}) : ({}) -> ()", fmt::join(returned, ", "), fmt::join(types, ", ")));
+        line(indent + 1,
+             fmt::format("\"higher_order.yield\"({}) : ({}) -> ()", fmt::join(returned, ", "), fmt::join(types, ", ")));
         text_ += std::string(indent * 2, ' ') + "}";
         prefix_ = outer;
     }
 
     static std::string attribute_text(const Graph &graph, const Argument &argument) {
-        if (const auto *size = std::get_if<SymInt>(&argument); size && size->is_constant()) return fmt::format("{} : i64", size->value());
+        if (const auto *size = std::get_if<SymInt>(&argument); size && size->is_constant())
+            return fmt::format("{} : i64", size->value());
         if (const auto *sizes = std::get_if<Sizes>(&argument); sizes && is_constant(*sizes)) {
             return sizes->empty() ? "array<i64>" : fmt::format("array<i64: {}>", fmt::join(constant_sizes(*sizes), ", "));
         }

@@ -9,7 +9,7 @@ namespace atalla {
 
 namespace {
 
-constexpr int digits = 20;   // behind the point, in dc's arithmetic
+constexpr int digits = 20;  // behind the point, in dc's arithmetic
 
 // dc writes a minus as an underscore and has no exponents.
 std::string number(double value) {
@@ -47,8 +47,11 @@ public:
 private:
     void require_number(ValueId id) const {
         const Value &value = graph_.value(id);
-        const bool one = value.kind == Value::Kind::Tensor && is_constant(value.type.sizes) && element_count(value.type.sizes).value() == 1;
-        if (!one) throw Error(fmt::format("RPN knows single numbers; {} is {}{}", value.name, dtype_name(value.type.dtype), text(value.type.sizes)));
+        const bool one =
+            value.kind == Value::Kind::Tensor && is_constant(value.type.sizes) && element_count(value.type.sizes).value() == 1;
+        if (!one)
+            throw Error(fmt::format("RPN knows single numbers; {} is {}{}", value.name, dtype_name(value.type.dtype),
+                                    text(value.type.sizes)));
     }
 
     // Pops into a register of its own; dc has one for each character.
@@ -82,7 +85,9 @@ private:
 
     std::string expression(const Node &node) const {
         const std::string name = node.target.substr(0, node.target.find('.'));
-        const auto two = [&](const char *sign) { return fmt::format("{} {}{} {}", operand(node, "self"), operand(node, "other"), alpha(node), sign); };
+        const auto two = [&](const char *sign) {
+            return fmt::format("{} {}{} {}", operand(node, "self"), operand(node, "other"), alpha(node), sign);
+        };
         if (name == "aten::add") return two("+");
         if (name == "aten::sub") return two("-");
         if (name == "aten::mul") return two("*");
@@ -99,7 +104,9 @@ private:
             }
         }
         if (name == "aten::alias" || name == "aten::clone" || name == "aten::detach") return operand(node, "self");
-        throw Error(fmt::format("RPN cannot say {}; it has add, sub, mul, div, neg, pow with whole exponents, square, sqrt and reciprocal", node.target));
+        throw Error(fmt::format(
+            "RPN cannot say {}; it has add, sub, mul, div, neg, pow with whole exponents, square, sqrt and reciprocal",
+            node.target));
     }
 
     void write(const Node &node) {

@@ -141,7 +141,8 @@ void verify(const Graph &graph) {
         }
     };
     const auto define = [&](ValueId id, int32_t producer, const std::string &where) {
-        if (id.index >= static_cast<int32_t>(known.size())) broken(graph, fmt::format("{} defines a value that is not there", where));
+        if (id.index >= static_cast<int32_t>(known.size()))
+            broken(graph, fmt::format("{} defines a value that is not there", where));
         if (known[id.index]) broken(graph, fmt::format("{} is defined twice, the second time by {}", shown(graph, id), where));
         if (graph.value(id).producer != producer) broken(graph, fmt::format("the producer of {} is wrong", shown(graph, id)));
         known[id.index] = true;
@@ -155,7 +156,8 @@ void verify(const Graph &graph) {
         if (input.data) {
             require_inside(*input.data, input.name);
             const TensorType &type = graph.type(input.value);
-            if (type.dtype != input.data->dtype || !is_constant(type.sizes) || constant_sizes(type.sizes) != input.data->sizes) {
+            if (type.dtype != input.data->dtype || !is_constant(type.sizes) ||
+                constant_sizes(type.sizes) != input.data->sizes) {
                 broken(graph, fmt::format("the data of {} is not what the graph says of it", input.name));
             }
         }

@@ -40,11 +40,11 @@ struct TensorType {
 struct Value {
     enum class Kind { Tensor, Int, Float, Bool };
 
-    std::string name;          // unique in its graph
+    std::string name;  // unique in its graph
     Kind kind = Kind::Tensor;
-    TensorType type;           // of a tensor
-    SymInt symbolic = 0;       // of an Int: the expression that it is known to be
-    int32_t producer = -1;     // index into Graph::nodes; -1 for an input of the graph
+    TensorType type;        // of a tensor
+    SymInt symbolic = 0;    // of an Int: the expression that it is known to be
+    int32_t producer = -1;  // index into Graph::nodes; -1 for an input of the graph
 };
 
 // What a call is given. Integers are expressions over symbols, never references: the nodes that computed them from sizes
@@ -58,20 +58,18 @@ struct Unreadable {
     std::string what;
     bool operator==(const Unreadable &) const = default;
 };
-using Argument = std::variant<std::monostate,                 // None
-                              ValueId,                        // a tensor, or a number known only at run time
-                              std::vector<ValueId>,           // tensors, with holes
-                              SymInt, Sizes,                  // an integer, integers
-                              double, std::vector<double>,
-                              bool, std::vector<bool>,
-                              Complex,
-                              std::string,                    // also a device ("cpu"), a layout or a memory format ("contiguous_format")
+using Argument = std::variant<std::monostate,        // None
+                              ValueId,               // a tensor, or a number known only at run time
+                              std::vector<ValueId>,  // tensors, with holes
+                              SymInt, Sizes,         // an integer, integers
+                              double, std::vector<double>, bool, std::vector<bool>, Complex,
+                              std::string,  // also a device ("cpu"), a layout or a memory format ("contiguous_format")
                               DType,
-                              std::shared_ptr<Graph>,         // of `cond` and the like; its inputs are bound by position
+                              std::shared_ptr<Graph>,  // of `cond` and the like; its inputs are bound by position
                               Unreadable>;
 
 struct NamedArgument {
-    std::string name;          // the schema's; empty for a higher-order operator's
+    std::string name;  // the schema's; empty for a higher-order operator's
     Argument value;
 };
 
@@ -83,8 +81,8 @@ struct Node {
     std::vector<NamedArgument> arguments;
     // Each tensor of a list of tensors is a result of its own.
     std::vector<ValueId> outputs;
-    std::string module;        // path of the module that called it, "encoder.layer.0.attention"; for messages
-    std::string module_type;   // "transformers.models.bert.BertAttention"
+    std::string module;       // path of the module that called it, "encoder.layer.0.attention"; for messages
+    std::string module_type;  // "transformers.models.bert.BertAttention"
 
     // Null if there is no such argument.
     const Argument *find(std::string_view name) const;
@@ -110,17 +108,17 @@ struct Node {
 
 struct GraphInput {
     enum class Kind {
-        User,        // from the caller
-        Fixed,       // an argument of the caller that was a Python constant: it has a place, its value is `fixed`
-        Parameter,   // these three have `data`
+        User,       // from the caller
+        Fixed,      // an argument of the caller that was a Python constant: it has a place, its value is `fixed`
+        Parameter,  // these three have `data`
         Buffer,
         Constant,
     };
     Kind kind = Kind::User;
-    ValueId value;                           // none for Fixed
-    std::string name;                        // the caller's name of the argument, or the qualified name in the module
+    ValueId value;     // none for Fixed
+    std::string name;  // the caller's name of the argument, or the qualified name in the module
     Argument fixed;
-    bool persistent = true;                  // of a buffer
+    bool persistent = true;  // of a buffer
     // The initial value. Tied tensors share a storage. Absent if the archive has no weights (saved with fake tensors);
     // then `missing` says why.
     std::optional<HostTensor> data;
@@ -130,30 +128,30 @@ struct GraphInput {
 struct GraphOutput {
     enum class Kind {
         User,
-        Mutation,     // not seen by the caller: to be written to inputs[target] after the call, a buffer or a user's tensor
+        Mutation,  // not seen by the caller: to be written to inputs[target] after the call, a buffer or a user's tensor
     };
     Kind kind = Kind::User;
-    Argument value;                          // a tensor, a number or a constant
-    std::string name;                        // "logits", "past.0.key", or "0" for a plain tuple's first
-    int32_t target = -1;                     // index into Graph::inputs, of a mutation
+    Argument value;       // a tensor, a number or a constant
+    std::string name;     // "logits", "past.0.key", or "0" for a plain tuple's first
+    int32_t target = -1;  // index into Graph::inputs, of a mutation
 };
 
 struct SymbolInfo {
     int64_t least = 0;
-    std::optional<int64_t> most;             // none: unbounded
-    std::optional<int64_t> hint;             // the value that the example had; none for sizes that depend on data
+    std::optional<int64_t> most;  // none: unbounded
+    std::optional<int64_t> hint;  // the value that the example had; none for sizes that depend on data
 };
 
 struct Graph {
-    std::string name;                        // of the model, or of the subgraph
+    std::string name;  // of the model, or of the subgraph
     std::vector<Value> values;
-    std::vector<Node> nodes;                 // every operand is an input or the result of an earlier node
+    std::vector<Node> nodes;  // every operand is an input or the result of an earlier node
     std::vector<GraphInput> inputs;
     std::vector<GraphOutput> outputs;
 
     // Of a whole model only.
     std::map<std::string, SymbolInfo> symbols;
-    std::vector<std::string> guards;         // conditions on the inputs' sizes, Python text: guards.h checks them
+    std::vector<std::string> guards;  // conditions on the inputs' sizes, Python text: guards.h checks them
 
     const Value &value(ValueId id) const { return values[id.index]; }
     Value &value(ValueId id) { return values[id.index]; }

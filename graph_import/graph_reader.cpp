@@ -17,11 +17,16 @@ constexpr size_t most_dimensions = 64;
 
 std::string memory_format_name(int64_t number) {
     switch (number) {
-        case 1: return "contiguous_format";
-        case 2: return "channels_last";
-        case 3: return "channels_last_3d";
-        case 4: return "preserve_format";
-        default: return fmt::format("memory format {}", number);
+        case 1:
+            return "contiguous_format";
+        case 2:
+            return "channels_last";
+        case 3:
+            return "channels_last_3d";
+        case 4:
+            return "preserve_format";
+        default:
+            return fmt::format("memory format {}", number);
     }
 }
 

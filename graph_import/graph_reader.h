@@ -40,7 +40,7 @@ private:
     Graph &graph_;
     SymbolHints &hints_;
     int depth_;
-    std::map<std::string, ValueId> values_;   // of this graph: subgraphs have their own names
+    std::map<std::string, ValueId> values_;  // of this graph: subgraphs have their own names
 };
 
 // "aten::add.Tensor" from "torch.ops.aten.add.Tensor".

@@ -27,7 +27,9 @@ public:
     }
 
 private:
-    [[noreturn]] void fail() const { throw Error(fmt::format("the guard '{}' is not understood at character {}", text_, at_ + 1)); }
+    [[noreturn]] void fail() const {
+        throw Error(fmt::format("the guard '{}' is not understood at character {}", text_, at_ + 1));
+    }
 
     void skip_space() {
         while (at_ < text_.size() && text_[at_] == ' ') at_++;
@@ -38,7 +40,8 @@ private:
         if (text_.substr(at_, token.size()) != token) return false;
         const bool word = std::isalpha(static_cast<unsigned char>(token.back()));
         const size_t end = at_ + token.size();
-        if (word && end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_')) return false;
+        if (word && end < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[end])) || text_[end] == '_'))
+            return false;
         at_ = end;
         return true;
     }
@@ -193,7 +196,8 @@ private:
             if (!take("]")) fail();
         }
         const auto found = sizes_.find(name);
-        if (found == sizes_.end()) throw Error(fmt::format("the guard '{}' is about {}, which is no tensor input", text_, name));
+        if (found == sizes_.end())
+            throw Error(fmt::format("the guard '{}' is about {}, which is no tensor input", text_, name));
         if (!take(".size()[")) fail();
         size_t index = 0;
         const auto [stop, error] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), index);
@@ -211,12 +215,13 @@ private:
 
 // A size of an input that the caller gave.
 struct Given {
-    std::string place;   // "x.size()[0]", or the name of a number
+    std::string place;  // "x.size()[0]", or the name of a number
     SymInt expected;
     int64_t value = 0;
 };
 
-std::vector<Given> match_inputs(const Graph &graph, const std::vector<std::vector<int64_t>> &input_sizes, const std::vector<int64_t> &numbers) {
+std::vector<Given> match_inputs(const Graph &graph, const std::vector<std::vector<int64_t>> &input_sizes,
+                                const std::vector<int64_t> &numbers) {
     std::vector<Given> given;
     size_t next = 0, next_number = 0, wanted = 0;
     for (const GraphInput &input : graph.inputs) wanted += input.kind == GraphInput::Kind::User;
@@ -255,7 +260,8 @@ bool solve(const Given &given, Bindings &bindings) {
     // Exactly linear, as far as a third and a fourth point tell.
     if (factor == 0 || at(2) != rest + 2 * factor || at(1000) != rest + 1000 * factor) return false;
     if ((given.value - rest) % factor != 0) {
-        throw Error(fmt::format("{} is {}, but the model was exported for {}", given.place, given.value, given.expected.text()));
+        throw Error(
+            fmt::format("{} is {}, but the model was exported for {}", given.place, given.value, given.expected.text()));
     }
     bindings[name] = (given.value - rest) / factor;
     return true;
@@ -267,7 +273,8 @@ bool guard_holds(const std::string &guard, const std::map<std::string, std::vect
     return GuardParser(guard, sizes).holds();
 }
 
-Bindings bind_symbols(const Graph &graph, const std::vector<std::vector<int64_t>> &input_sizes, const std::vector<int64_t> &numbers) {
+Bindings bind_symbols(const Graph &graph, const std::vector<std::vector<int64_t>> &input_sizes,
+                      const std::vector<int64_t> &numbers) {
     const std::vector<Given> given = match_inputs(graph, input_sizes, numbers);
     Bindings bindings;
     std::map<std::string, std::string> bound_by;
@@ -277,8 +284,8 @@ Bindings bind_symbols(const Graph &graph, const std::vector<std::vector<int64_t>
         if (fresh) {
             bound_by[known->first] = size.place;
         } else if (known->second != size.value) {
-            throw Error(fmt::format("{} is {}, but must be equal to {}, which is {}", size.place, size.value, bound_by[known->first],
-                                    known->second));
+            throw Error(fmt::format("{} is {}, but must be equal to {}, which is {}", size.place, size.value,
+                                    bound_by[known->first], known->second));
         }
     }
     for (bool progress = true; progress;) {
@@ -292,14 +299,16 @@ Bindings bind_symbols(const Graph &graph, const std::vector<std::vector<int64_t>
         if (info == graph.symbols.end()) continue;
         const auto &[least, most, hint] = info->second;
         if (value >= least && (!most || value <= *most)) continue;
-        const std::string place = bound_by.contains(name) ? fmt::format("{} is {}", bound_by[name], value) : fmt::format("{} would be {}", name, value);
+        const std::string place = bound_by.contains(name) ? fmt::format("{} is {}", bound_by[name], value)
+                                                          : fmt::format("{} would be {}", name, value);
         throw Error(most ? fmt::format("{}, but the model was exported for {} <= {} <= {}", place, least, name, *most)
                          : fmt::format("{}, but the model was exported for {} >= {}", place, name, least));
     }
     for (const Given &size : given) {
         if (size.expected.is_constant()) {
             if (size.expected.value() != size.value) {
-                throw Error(fmt::format("{} is {}, but the model was exported for the constant size {}", size.place, size.value, size.expected.text()));
+                throw Error(fmt::format("{} is {}, but the model was exported for the constant size {}", size.place, size.value,
+                                        size.expected.text()));
             }
             continue;
         }

@@ -18,7 +18,7 @@ namespace atalla {
 namespace {
 
 constexpr int64_t supported_major = 8;
-constexpr int64_t largest_program = int64_t{128} << 20;   // bytes of JSON
+constexpr int64_t largest_program = int64_t{128} << 20;  // bytes of JSON
 
 // The folder that holds the archive's entries, with its slash; Error for another container.
 std::string root_of(const Archive &archive) {
@@ -35,13 +35,17 @@ std::string root_of(const Archive &archive) {
                            [&](const std::string &entry) { return entry.ends_with(suffix); });
     };
     if (holds("serialized_exported_program.json")) {
-        throw Error(fmt::format("{}: written by PyTorch 2.7 or older; export the model again with PyTorch 2.9 or newer", archive.name()));
+        throw Error(fmt::format("{}: written by PyTorch 2.7 or older; export the model again with PyTorch 2.9 or newer",
+                                archive.name()));
     }
     if (holds("data.pkl") || holds("constants.pkl")) {
-        throw Error(fmt::format("{}: this is what torch.save or torch.jit.save wrote, not an exported program; save one with "
-                                "torch.export.save(torch.export.export(model, inputs), \"model.pt2\")", archive.name()));
+        throw Error(
+            fmt::format("{}: this is what torch.save or torch.jit.save wrote, not an exported program; save one with "
+                        "torch.export.save(torch.export.export(model, inputs), \"model.pt2\")",
+                        archive.name()));
     }
-    throw Error(fmt::format("{}: a zip archive, but not one that torch.export.save wrote: it has no archive_format", archive.name()));
+    throw Error(
+        fmt::format("{}: a zip archive, but not one that torch.export.save wrote: it has no archive_format", archive.name()));
 }
 
 std::string choose_model(const Archive &archive, const std::string &root, const std::string &wanted) {
@@ -56,7 +60,8 @@ std::string choose_model(const Archive &archive, const std::string &root, const 
     const auto has = [&](const std::string &name) { return std::find(models.begin(), models.end(), name) != models.end(); };
     if (models.empty()) throw Error(fmt::format("{}: the archive holds no exported program", archive.name()));
     if (!wanted.empty()) {
-        if (!has(wanted)) throw Error(fmt::format("{}: no model '{}'; there are {}", archive.name(), wanted, fmt::join(models, ", ")));
+        if (!has(wanted))
+            throw Error(fmt::format("{}: no model '{}'; there are {}", archive.name(), wanted, fmt::join(models, ", ")));
         return wanted;
     }
     if (models.size() == 1) return models[0];
@@ -199,9 +204,11 @@ void require_version(const JsonView &program, const Archive &archive, ImportedMo
     model.schema_version = fmt::format("{}.{}", major, minor);
     if (program.has("torch_version")) model.torch_version = program["torch_version"].string();
     if (major != supported_major) {
-        throw Error(fmt::format("{}: schema version {} (PyTorch {}) cannot be read; this reader knows major version {}: export the "
-                                "model again with PyTorch 2.9 to 2.14", archive.name(), model.schema_version,
-                                model.torch_version.empty() ? "unknown" : model.torch_version, supported_major));
+        throw Error(
+            fmt::format("{}: schema version {} (PyTorch {}) cannot be read; this reader knows major version {}: export the "
+                        "model again with PyTorch 2.9 to 2.14",
+                        archive.name(), model.schema_version, model.torch_version.empty() ? "unknown" : model.torch_version,
+                        supported_major));
     }
     if (program.has("verifiers")) {
         const JsonView verifiers = program["verifiers"];

@@ -17,9 +17,9 @@ struct ImportOptions {
 
 struct ImportedModel {
     Graph graph;
-    std::string torch_version;    // that wrote it, "2.13.0+cpu"
-    std::string schema_version;   // "8.20"
-    std::string dialect;          // "ATEN" after decompositions, "TRAINING" for a plain export
+    std::string torch_version;   // that wrote it, "2.13.0+cpu"
+    std::string schema_version;  // "8.20"
+    std::string dialect;         // "ATEN" after decompositions, "TRAINING" for a plain export
 };
 
 // Archives of PyTorch 2.9 and newer, schema major 8. Weights are mapped, not copied, and live as long as the graph's tensors.

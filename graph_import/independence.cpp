@@ -15,7 +15,8 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// Each element of the result is computed of the elements at its place in the operands, which repeat themselves as PyTorch has it.
+// Each element of the result is computed of the elements at its place in the operands, which repeat themselves as PyTorch has
+// it.
 // clang-format off
 const Names element_wise = {
     "aten::add.Tensor", "aten::sub.Tensor", "aten::rsub.Scalar", "aten::mul.Tensor", "aten::div.Tensor", "aten::neg",
@@ -44,7 +45,8 @@ const Names along = {
     "aten::split_with_sizes", "aten::chunk"};
 // clang-format on
 // Arguments that are sizes of the result.
-const Names sized = {"aten::view", "aten::expand", "aten::full", "aten::arange.start_step", "aten::arange.start", "aten::arange"};
+const Names sized = {"aten::view",         "aten::expand", "aten::full", "aten::arange.start_step",
+                     "aten::arange.start", "aten::arange"};
 
 bool mentions(const SymInt &size, const std::string &symbol) {
     std::set<std::string> names;
@@ -58,16 +60,22 @@ public:
 
     std::string run() {
         for (const GraphOutput &output : graph_.outputs)
-            if (output.kind == GraphOutput::Kind::Mutation) return fmt::format("{} keeps its value for the next call", graph_.inputs[static_cast<size_t>(output.target)].name);
+            if (output.kind == GraphOutput::Kind::Mutation)
+                return fmt::format("{} keeps its value for the next call",
+                                   graph_.inputs[static_cast<size_t>(output.target)].name);
         for (const Value &value : graph_.values)
             if (const std::string why = odd(value); !why.empty()) return why;
         for (const GraphInput &input : graph_.inputs)
-            if (input.value && !is_plain(input.value)) return fmt::format("a size of {} is a multiple of {}", input.name, symbol_);
+            if (input.value && !is_plain(input.value))
+                return fmt::format("a size of {} is a multiple of {}", input.name, symbol_);
         for (const GraphOutput &output : graph_.outputs)
-            if (const auto *id = std::get_if<ValueId>(&output.value); id != nullptr && *id && !is_plain(*id)) return fmt::format("a size of {} is a multiple of {}", output.name, symbol_);
+            if (const auto *id = std::get_if<ValueId>(&output.value); id != nullptr && *id && !is_plain(*id))
+                return fmt::format("a size of {} is a multiple of {}", output.name, symbol_);
         for (const Node &node : graph_.nodes) {
             try {
-                if (!keeps_apart(node)) return fmt::format("{}{} may mix what lies along {}", node.target, node.module.empty() ? "" : fmt::format(" in {}", node.module), symbol_);
+                if (!keeps_apart(node))
+                    return fmt::format("{}{} may mix what lies along {}", node.target,
+                                       node.module.empty() ? "" : fmt::format(" in {}", node.module), symbol_);
             } catch (const Error &error) {
                 return error.what();
             }
@@ -76,8 +84,8 @@ public:
     }
 
 private:
-    // Why a value is not one with the size, or a multiple, in one dimension, or without it. A multiple's positions are blocks, since
-    // views keep what is before them.
+    // Why a value is not one with the size, or a multiple, in one dimension, or without it. A multiple's positions are blocks,
+    // since views keep what is before them.
     std::string odd(const Value &value) const {
         if (value.kind != Value::Kind::Tensor) return "";
         int dimensions = 0;
@@ -94,9 +102,13 @@ private:
         if (size.op() != SymInt::Op::Mul) return false;
         const std::vector<SymInt> &factors = size.arguments();
         return std::count(factors.begin(), factors.end(), size_) == 1 &&
-               std::count_if(factors.begin(), factors.end(), [&](const SymInt &factor) { return mentions(factor, symbol_); }) == 1;
+               std::count_if(factors.begin(), factors.end(), [&](const SymInt &factor) { return mentions(factor, symbol_); }) ==
+                   1;
     }
-    bool is_plain(ValueId id) const { return graph_.value(id).kind != Value::Kind::Tensor || dimension(id) < 0 || graph_.type(id).sizes[static_cast<size_t>(dimension(id))] == size_; }
+    bool is_plain(ValueId id) const {
+        return graph_.value(id).kind != Value::Kind::Tensor || dimension(id) < 0 ||
+               graph_.type(id).sizes[static_cast<size_t>(dimension(id))] == size_;
+    }
 
     // The dimension of a value that is the symbol's, or -1.
     int64_t dimension(ValueId id) const {
@@ -113,17 +125,21 @@ private:
         return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const NamedArgument &argument) {
             if (const auto *one = std::get_if<SymInt>(&argument.value)) return mentions(*one, symbol_);
             const auto *list = std::get_if<Sizes>(&argument.value);
-            return list != nullptr && std::any_of(list->begin(), list->end(), [&](const SymInt &size) { return mentions(size, symbol_); });
+            return list != nullptr &&
+                   std::any_of(list->begin(), list->end(), [&](const SymInt &size) { return mentions(size, symbol_); });
         });
     }
 
     bool keeps_apart(const Node &node) {
-        if (std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId id) { return static_cast<bool>(id); })) return true;
-        const bool tensors = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return !id || graph_.value(id).kind == Value::Kind::Tensor; });
+        if (std::none_of(node.outputs.begin(), node.outputs.end(), [](ValueId id) { return static_cast<bool>(id); }))
+            return true;
+        const bool tensors = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                         [&](ValueId id) { return !id || graph_.value(id).kind == Value::Kind::Tensor; });
         if (!tensors) return node.target == "aten::sym_size.int" || node.target.starts_with("_operator.");
         bool used = false;
         for_each_value(node, [&](ValueId id) { used = used || dimension(id) >= 0; });
-        const bool made = std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id && dimension(id) >= 0; });
+        const bool made =
+            std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id && dimension(id) >= 0; });
         if (!sized.contains(node.target) && is_in_arguments(node)) return false;
         if (!used && !made && !is_in_arguments(node)) return true;
         return keeps_apart_along(node);
@@ -131,28 +147,35 @@ private:
 
     bool keeps_apart_along(const Node &node) {
         const std::string &target = node.target;
-        const ValueId result = *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId id) { return static_cast<bool>(id); });
+        const ValueId result =
+            *std::find_if(node.outputs.begin(), node.outputs.end(), [](ValueId id) { return static_cast<bool>(id); });
         if (element_wise.contains(target)) {
             bool same = true;
-            for_each_value(node, [&](ValueId id) { same = same && (dimension(id) < 0 || from_the_end(id) == from_the_end(result)); });
+            for_each_value(node,
+                           [&](ValueId id) { same = same && (dimension(id) < 0 || from_the_end(id) == from_the_end(result)); });
             if (same && target == "aten::_to_copy" && counts_.contains(node.tensor("self"))) counts_.insert(result);
             return same;
         }
         if (target == "aten::full") return !mentions_in(node, "fill_value");
         if (target.starts_with("aten::arange")) {
             if (mentions_in(node, "start") || mentions_in(node, "step")) return false;
-            const bool from_zero = (node.find("start") == nullptr || node.integer("start") == 0) && (node.find("step") == nullptr || node.integer("step") == 1);
+            const bool from_zero = (node.find("start") == nullptr || node.integer("start") == 0) &&
+                                   (node.find("step") == nullptr || node.integer("step") == 1);
             if (from_zero && dimension(result) == 0 && is_plain(result)) counts_.insert(result);
             return dimension(result) == 0;
         }
-        if (of_examples.contains(target)) return only_the_first(node) && dimension(first(node)) == 0 && (node.find("training") == nullptr || !node.flag("training"));
+        if (of_examples.contains(target))
+            return only_the_first(node) && dimension(first(node)) == 0 &&
+                   (node.find("training") == nullptr || !node.flag("training"));
         if (target == "aten::linear") return only_the_first(node) && from_the_end(first(node)) != 1;
         if (target == "aten::addmm") {
             const ValueId added = node.tensor("self"), rows = node.tensor("mat1");
-            return dimension(rows) == 0 && dimension(node.tensor("mat2")) < 0 && (dimension(added) < 0 || from_the_end(added) == 2);
+            return dimension(rows) == 0 && dimension(node.tensor("mat2")) < 0 &&
+                   (dimension(added) < 0 || from_the_end(added) == 2);
         }
         if (target == "aten::layer_norm" || target == "aten::rms_norm")
-            return only_the_first(node) && from_the_end(first(node)) > static_cast<int64_t>(node.sizes("normalized_shape").size());
+            return only_the_first(node) &&
+                   from_the_end(first(node)) > static_cast<int64_t>(node.sizes("normalized_shape").size());
         if (target == "aten::matmul" || target == "aten::bmm" || target == "aten::mm") return product(node);
         if (target == "aten::scaled_dot_product_attention") return attention(node);
         if (target == "aten::embedding") return dimension(node.tensor("weight")) < 0;
@@ -207,9 +230,11 @@ private:
     bool index(const Node &node) const {
         const ValueId x = node.tensor("self");
         const std::vector<ValueId> indices = node.tensors("indices");
-        const auto behind = rank(x) - static_cast<int64_t>(indices.size());   // dimensions that are not indexed
+        const auto behind = rank(x) - static_cast<int64_t>(indices.size());  // dimensions that are not indexed
         if (dimension(x) > 0 || (dimension(x) == 0 && !(is_plain(x) && counts_.contains(indices.at(0))))) return false;
-        return std::all_of(indices.begin(), indices.end(), [&](ValueId id) { return id && (dimension(id) < 0 || from_the_end(id) + behind == from_the_end(node.outputs[0])); });
+        return std::all_of(indices.begin(), indices.end(), [&](ValueId id) {
+            return id && (dimension(id) < 0 || from_the_end(id) + behind == from_the_end(node.outputs[0]));
+        });
     }
 
     // The same number of elements before the dimension, and so behind it.
@@ -220,7 +245,8 @@ private:
             return elements;
         };
         const auto alone = [&](ValueId id) {
-            return std::all_of(graph_.type(id).sizes.begin(), graph_.type(id).sizes.end(), [&](const SymInt &size) { return size == size_ || size == SymInt(1); });
+            return std::all_of(graph_.type(id).sizes.begin(), graph_.type(id).sizes.end(),
+                               [&](const SymInt &size) { return size == size_ || size == SymInt(1); });
         };
         if (counts_.contains(from) && alone(to)) counts_.insert(to);
         return dimension(from) >= 0 && dimension(to) >= 0 && before(from) == before(to);
@@ -230,16 +256,17 @@ private:
         std::vector<ValueId> operands;
         for_each_value(node, [&](ValueId id) { operands.push_back(id); });
         const int64_t dimension_of_all = dimension(operands.at(0));
-        if (node.is_none("dim")) return false;   // all of them
+        if (node.is_none("dim")) return false;  // all of them
         for (const int64_t d : node.integers("dim"))
             if ((d < 0 ? d + rank(operands[0]) : d) == dimension_of_all) return false;
-        return !node.integers("dim").empty() && std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return dimension(id) == dimension_of_all; });
+        return !node.integers("dim").empty() &&
+               std::all_of(operands.begin(), operands.end(), [&](ValueId id) { return dimension(id) == dimension_of_all; });
     }
 
     const Graph &graph_;
     const std::string &symbol_;
     const SymInt size_;
-    std::set<ValueId> counts_;   // whose elements along the dimension are 0, 1, 2...
+    std::set<ValueId> counts_;  // whose elements along the dimension are 0, 1, 2...
 };
 
 }  // namespace

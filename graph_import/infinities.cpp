@@ -11,7 +11,8 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// What gives finite results whatever is masked (by minus infinity), or adds so many values that an infinity on purpose has no place in them.
+// What gives finite results whatever is masked (by minus infinity), or adds so many values that an infinity on purpose has no
+// place in them.
 // clang-format off
 const Names finite = {
     "aten::linear", "aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul", "aten::conv1d", "aten::conv2d",
@@ -56,7 +57,9 @@ std::vector<bool> intended_infinities(const Graph &graph) {
     };
     for (const Node &node : graph.nodes) {
         if (finite.contains(node.target)) continue;
-        bool found = of_zero.contains(node.target) || std::ranges::any_of(node.arguments, [](const NamedArgument &argument) { return is_infinite(argument.value); });
+        bool found = of_zero.contains(node.target) || std::ranges::any_of(node.arguments, [](const NamedArgument &argument) {
+                         return is_infinite(argument.value);
+                     });
         for_each_value(node, [&](ValueId operand) { found = found || holds(operand); });
         for (ValueId output : node.outputs)
             if (output) infinite[static_cast<size_t>(output.index)] = found;

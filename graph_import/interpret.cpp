@@ -14,7 +14,8 @@ namespace {
 // Calls whose results are integers that the symbols already give, or that check what the import already knows.
 bool is_bookkeeping(const Graph &graph, const Node &node) {
     for (ValueId output : node.outputs) {
-        if (output && !(graph.value(output).kind == Value::Kind::Int && graph.value(output).symbolic.is_constant())) return false;
+        if (output && !(graph.value(output).kind == Value::Kind::Int && graph.value(output).symbolic.is_constant()))
+            return false;
     }
     return true;
 }
@@ -37,9 +38,10 @@ public:
     void nodes() {
         for (const Node &node : graph_.nodes) {
             if (is_bookkeeping(graph_, node)) continue;
-            const std::vector<HostTensor> results = node.target == "higher_order::cond"
-                                                        ? conditional(node)
-                                                        : interpret_node(graph_, node, [this](ValueId id) -> const HostTensor & { return get(id); });
+            const std::vector<HostTensor> results =
+                node.target == "higher_order::cond"
+                    ? conditional(node)
+                    : interpret_node(graph_, node, [this](ValueId id) -> const HostTensor & { return get(id); });
             for (size_t i = 0; i < node.outputs.size(); i++) {
                 if (node.outputs[i]) set(node.outputs[i], results.at(i));
             }
@@ -78,14 +80,15 @@ void require_type(const Graph &graph, const Node &node, size_t index, const Host
 }  // namespace
 
 bool can_interpret(std::string_view target) {
-    return interpreter::kernels().contains(std::string(target)) || target == "aten::sym_size.int" || target.starts_with("_operator.") ||
-           target == "higher_order::cond" || is_assertion(target);
+    return interpreter::kernels().contains(std::string(target)) || target == "aten::sym_size.int" ||
+           target.starts_with("_operator.") || target == "higher_order::cond" || is_assertion(target);
 }
 
 std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
                                        const std::function<const HostTensor &(ValueId)> &operands) {
     const auto kernel = interpreter::kernels().find(node.target);
-    if (kernel == interpreter::kernels().end()) throw Error(fmt::format("{}: the host has no kernel of this operator", node.target));
+    if (kernel == interpreter::kernels().end())
+        throw Error(fmt::format("{}: the host has no kernel of this operator", node.target));
     std::vector<HostTensor> results;
     try {
         results = kernel->second(interpreter::Call(graph, node, operands));
@@ -94,7 +97,8 @@ std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
         throw Error(what.starts_with(node.target) ? what : fmt::format("{}: {}", node.target, what));
     }
     if (results.size() != node.outputs.size()) {
-        throw Error(fmt::format("{}: computed {} results where the graph has {}", node.target, results.size(), node.outputs.size()));
+        throw Error(
+            fmt::format("{}: computed {} results where the graph has {}", node.target, results.size(), node.outputs.size()));
     }
     for (size_t i = 0; i < results.size(); i++) {
         if (node.outputs[i]) require_type(graph, node, i, results[i]);
@@ -102,7 +106,8 @@ std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
     return results;
 }
 
-Interpretation interpret(const Graph &dynamic, const std::vector<HostTensor> &user_inputs, const std::map<int32_t, HostTensor> &state) {
+Interpretation interpret(const Graph &dynamic, const std::vector<HostTensor> &user_inputs,
+                         const std::map<int32_t, HostTensor> &state) {
     std::vector<std::vector<int64_t>> sizes;
     for (const HostTensor &input : user_inputs) sizes.push_back(input.sizes);
     const Bindings bindings = bind_symbols(dynamic, sizes);

@@ -19,12 +19,13 @@ std::vector<HostTensor> interpret_node(const Graph &graph, const Node &node,
                                        const std::function<const HostTensor &(ValueId)> &operands);
 
 struct Interpretation {
-    std::vector<std::optional<HostTensor>> outputs;   // of User outputs in order; none where it is no tensor
-    std::map<int32_t, HostTensor> mutated;            // new values of mutated inputs, by index into Graph::inputs
+    std::vector<std::optional<HostTensor>> outputs;  // of User outputs in order; none where it is no tensor
+    std::map<int32_t, HostTensor> mutated;           // new values of mutated inputs, by index into Graph::inputs
 };
 
 // `user_inputs` are the tensors of the User inputs in order. Symbols are bound to their sizes; guards and ranges hold, or
 // Error. `state` replaces the data of buffers by index into Graph::inputs, as `mutated` of an earlier run gives it.
-Interpretation interpret(const Graph &graph, const std::vector<HostTensor> &user_inputs, const std::map<int32_t, HostTensor> &state = {});
+Interpretation interpret(const Graph &graph, const std::vector<HostTensor> &user_inputs,
+                         const std::map<int32_t, HostTensor> &state = {});
 
 }  // namespace atalla

@@ -126,7 +126,8 @@ const std::string &JsonView::string() const {
 
 int64_t JsonView::integer() const {
     if (!value_->is_number_integer()) fail("an integer is expected");
-    if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) fail("the integer is too large");
+    if (value_->is_number_unsigned() && value_->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
+        fail("the integer is too large");
     return value_->get<int64_t>();
 }
 

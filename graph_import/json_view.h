@@ -23,9 +23,9 @@ public:
 
     // Error unless it is an object with this field.
     JsonView operator[](std::string_view key) const;
-    bool has(std::string_view key) const;   // a field that is there and not null
-    JsonView element(size_t index) const;   // Error unless an array that long
-    size_t size() const;                    // Error unless an array
+    bool has(std::string_view key) const;  // a field that is there and not null
+    JsonView element(size_t index) const;  // Error unless an array that long
+    size_t size() const;                   // Error unless an array
     void each(const std::function<void(const JsonView &)> &visit) const;
     void each_field(const std::function<void(const std::string &, const JsonView &)> &visit) const;
     // The only field of an object that stands for a union.
@@ -33,7 +33,7 @@ public:
 
     const std::string &string() const;
     int64_t integer() const;
-    double number() const;                  // also "Infinity", "-Infinity", "NaN"
+    double number() const;  // also "Infinity", "-Infinity", "NaN"
     bool boolean() const;
     bool is_null() const { return value_->is_null(); }
 

@@ -62,7 +62,8 @@ std::optional<int64_t> Node::optional_integer(std::string_view name) const {
         return integer->value();
     }
     if (const auto *flag = std::get_if<bool>(argument)) return *flag;
-    if (const auto *number = std::get_if<double>(argument); number && *number == std::floor(*number) && std::fabs(*number) < 1e15) {
+    if (const auto *number = std::get_if<double>(argument);
+        number && *number == std::floor(*number) && std::fabs(*number) < 1e15) {
         return static_cast<int64_t>(*number);
     }
     wrong(*this, name, "an integer");
@@ -87,7 +88,8 @@ Sizes Node::sizes(std::string_view name) const {
 std::vector<int64_t> Node::integers(std::string_view name) const {
     std::vector<int64_t> result;
     for (const SymInt &size : sizes(name)) {
-        if (!size.is_constant()) throw Error(fmt::format("{}: argument {} holds {}, not a constant", target, name, size.text()));
+        if (!size.is_constant())
+            throw Error(fmt::format("{}: argument {} holds {}, not a constant", target, name, size.text()));
         result.push_back(size.value());
     }
     return result;

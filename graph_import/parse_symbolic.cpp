@@ -17,11 +17,21 @@ using Op = SymInt::Op;
 constexpr int deepest = 200;
 constexpr int64_t largest_exponent = 16;
 
-const std::unordered_map<std::string_view, Op> functions = {
-    {"Add", Op::Add},         {"Mul", Op::Mul},           {"FloorDiv", Op::FloorDiv},   {"CleanDiv", Op::FloorDiv},
-    {"Mod", Op::Mod},         {"PythonMod", Op::Mod},     {"Min", Op::Min},             {"Max", Op::Max},
-    {"Equality", Op::Equal},  {"Unequality", Op::Unequal}, {"StrictLessThan", Op::Less}, {"LessThan", Op::LessEqual},
-    {"And", Op::And},         {"Or", Op::Or},             {"Not", Op::Not}};
+const std::unordered_map<std::string_view, Op> functions = {{"Add", Op::Add},
+                                                            {"Mul", Op::Mul},
+                                                            {"FloorDiv", Op::FloorDiv},
+                                                            {"CleanDiv", Op::FloorDiv},
+                                                            {"Mod", Op::Mod},
+                                                            {"PythonMod", Op::Mod},
+                                                            {"Min", Op::Min},
+                                                            {"Max", Op::Max},
+                                                            {"Equality", Op::Equal},
+                                                            {"Unequality", Op::Unequal},
+                                                            {"StrictLessThan", Op::Less},
+                                                            {"LessThan", Op::LessEqual},
+                                                            {"And", Op::And},
+                                                            {"Or", Op::Or},
+                                                            {"Not", Op::Not}};
 
 class Parser {
 public:
@@ -121,7 +131,7 @@ private:
             do {
                 skip_space();
                 const char c = at_ < text_.size() ? text_[at_] : ' ';
-                if (c == '\'' || c == '"') {   // Float('0.5', precision=53)
+                if (c == '\'' || c == '"') {  // Float('0.5', precision=53)
                     quoted();
                     others = true;
                 } else if (is_keyword()) {

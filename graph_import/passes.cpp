@@ -14,7 +14,8 @@ std::vector<Pass> &passes() {
     static std::vector<Pass> all = {
         {"canonicalize", "one form for each meaning: aliases, views, transposes, conversions, norms", canonicalize},
         {"complex", "complex numbers become pairs of real ones, Fourier transforms products with matrices", lower_complex},
-        {"decompose", "operators without a kernel as calls of those that have one: einsum, resizing, transposed convolutions", decompose},
+        {"decompose", "operators without a kernel as calls of those that have one: einsum, resizing, transposed convolutions",
+         decompose},
         {"constants", "compute what depends on no input", fold_constant_calls},
         {"attention", "softmax(Q K^T * scale + masks) V that is written out becomes one operator", find_attention},
         {"masks", "attention masks that are constant become causal or none", fold_masks},
@@ -25,10 +26,12 @@ std::vector<Pass> &passes() {
         {"batch-norm", "batch norms become part of the weights before them", fold_batch_norms},
         {"weights", "products with constant matrices become linear, their weights arranged once", arrange_weights},
         {"parts", "splits become slices, linear layers that are used in parts a layer for each", take_parts},
-        {"rotations", "rows put together from parts of others, some negated, become products with constant matrices", rotate_rows},
+        {"rotations", "rows put together from parts of others, some negated, become products with constant matrices",
+         rotate_rows},
         {"layout", "transposes move together and cancel", place_transposes},
         {"channels", "images between convolutions of places have their channels innermost", place_channels},
-        {"window-channels", "the same from one convolution with a larger kernel, or pooling, to the next", place_channels_of_windows},
+        {"window-channels", "the same from one convolution with a larger kernel, or pooling, to the next",
+         place_channels_of_windows},
         {"common", "equal calls are made once", share_common},
         {"dead", "calls without use go", remove_dead},
     };
@@ -46,7 +49,8 @@ const std::vector<std::set<std::string>> &image_layouts() {
 
 void register_pass(Pass pass) {
     const auto same = [&](const Pass &other) { return other.name == pass.name; };
-    if (std::any_of(passes().begin(), passes().end(), same)) throw Error(fmt::format("a pass called '{}' is there already", pass.name));
+    if (std::any_of(passes().begin(), passes().end(), same))
+        throw Error(fmt::format("a pass called '{}' is there already", pass.name));
     passes().push_back(std::move(pass));
 }
 

@@ -31,7 +31,8 @@ struct PassOptions {
 // Error naming a skipped pass that does not exist, or the pass after which the graph breaks a rule.
 void run_passes(Graph &graph, const PassOptions &options = {});
 
-// What to skip for each layout of images: channels innermost as far as possible, between convolutions of places alone, and nowhere.
+// What to skip for each layout of images: channels innermost as far as possible, between convolutions of places alone, and
+// nowhere.
 const std::vector<std::set<std::string>> &image_layouts();
 
 // One function a file in passes/.

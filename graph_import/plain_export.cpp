@@ -37,7 +37,8 @@ void refuse_mutation(const Graph &graph, const std::string &name) {
         if (is_in_place(node.target)) found[node.target]++;
         if (trains(node)) found[node.target + " in training mode"]++;
         if (node.target == "higher_order::wrap_with_autocast") {
-            throw Error(fmt::format("{}: a plain export with an autocast block, whose conversions are not written down; {}", name, remedy));
+            throw Error(fmt::format("{}: a plain export with an autocast block, whose conversions are not written down; {}",
+                                    name, remedy));
         }
         for (const NamedArgument &argument : node.arguments) {
             if (const auto *subgraph = std::get_if<std::shared_ptr<Graph>>(&argument.value)) refuse_mutation(**subgraph, name);

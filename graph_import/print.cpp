@@ -64,21 +64,30 @@ std::string value_type(const Graph &graph, ValueId id) {
     if (!id) return "None";
     const Value &value = graph.value(id);
     switch (value.kind) {
-        case Value::Kind::Tensor: return type_text(value.type);
-        case Value::Kind::Int: return fmt::format("int {}", value.symbolic.text());
-        case Value::Kind::Float: return "float";
-        case Value::Kind::Bool: return "bool";
+        case Value::Kind::Tensor:
+            return type_text(value.type);
+        case Value::Kind::Int:
+            return fmt::format("int {}", value.symbolic.text());
+        case Value::Kind::Float:
+            return "float";
+        case Value::Kind::Bool:
+            return "bool";
     }
     return "";
 }
 
 std::string_view kind_name(const GraphInput &input) {
     switch (input.kind) {
-        case GraphInput::Kind::User: return "input";
-        case GraphInput::Kind::Fixed: return "fixed";
-        case GraphInput::Kind::Parameter: return "parameter";
-        case GraphInput::Kind::Buffer: return input.persistent ? "buffer" : "buffer, not saved";
-        case GraphInput::Kind::Constant: return "constant";
+        case GraphInput::Kind::User:
+            return "input";
+        case GraphInput::Kind::Fixed:
+            return "fixed";
+        case GraphInput::Kind::Parameter:
+            return "parameter";
+        case GraphInput::Kind::Buffer:
+            return input.persistent ? "buffer" : "buffer, not saved";
+        case GraphInput::Kind::Constant:
+            return "constant";
     }
     return "";
 }
@@ -115,9 +124,7 @@ std::string result_types(const Graph &graph, const Node &node) {
     return fmt::format("{}", fmt::join(types, ", "));
 }
 
-std::string output_kind(const GraphOutput &output) {
-    return output.kind == GraphOutput::Kind::User ? "output" : "mutation";
-}
+std::string output_kind(const GraphOutput &output) { return output.kind == GraphOutput::Kind::User ? "output" : "mutation"; }
 
 void append_code(const Graph &graph, const std::string &name, int indent, std::string &code) {
     const std::string margin(indent * 4, ' ');
@@ -130,8 +137,8 @@ void append_code(const Graph &graph, const std::string &name, int indent, std::s
     code += fmt::format("{}def {}({}):\n", margin, name, fmt::join(parameters, ", "));
     for (const GraphInput &input : graph.inputs) {
         if (input.kind == GraphInput::Kind::User || !input.value) continue;
-        code += fmt::format("{}    {} = self['{}']  # {} {}\n", margin, graph.value(input.value).name, input.name, kind_name(input),
-                            value_type(graph, input.value));
+        code += fmt::format("{}    {} = self['{}']  # {} {}\n", margin, graph.value(input.value).name, input.name,
+                            kind_name(input), value_type(graph, input.value));
     }
     for (const Node &node : graph.nodes) {
         for (const NamedArgument &argument : node.arguments) {
@@ -140,7 +147,8 @@ void append_code(const Graph &graph, const std::string &name, int indent, std::s
             }
         }
         const std::string results = results_text(graph, node);
-        code += fmt::format("{}    {}{}({})", margin, results.empty() ? "" : results + " = ", node.target, arguments_text(graph, node));
+        code += fmt::format("{}    {}{}({})", margin, results.empty() ? "" : results + " = ", node.target,
+                            arguments_text(graph, node));
         code += node.outputs.empty() ? "\n" : fmt::format("  # {}\n", result_types(graph, node));
     }
     std::vector<std::string> returned;
@@ -217,15 +225,17 @@ std::string print_table(const Graph &graph) {
     std::vector<std::vector<std::string>> rows = {{"kind", "name", "target", "arguments", "type"}};
     for (const GraphInput &input : graph.inputs) {
         const std::string name = input.value ? graph.value(input.value).name : input.name;
-        rows.push_back({std::string(kind_name(input)), name, input.name,
-                        input.value ? "" : argument_text(graph, input.fixed), value_type(graph, input.value)});
+        rows.push_back({std::string(kind_name(input)), name, input.name, input.value ? "" : argument_text(graph, input.fixed),
+                        value_type(graph, input.value)});
     }
     for (const Node &node : graph.nodes) {
-        rows.push_back({"call", results_text(graph, node), node.target, arguments_text(graph, node), result_types(graph, node)});
+        rows.push_back(
+            {"call", results_text(graph, node), node.target, arguments_text(graph, node), result_types(graph, node)});
     }
     for (const GraphOutput &output : graph.outputs) {
         const auto *id = std::get_if<ValueId>(&output.value);
-        rows.push_back({output_kind(output), output.name, "", argument_text(graph, output.value), id ? value_type(graph, *id) : ""});
+        rows.push_back(
+            {output_kind(output), output.name, "", argument_text(graph, output.value), id ? value_type(graph, *id) : ""});
     }
     return columns(rows);
 }
@@ -316,7 +326,8 @@ nlohmann::json graph_json(const Graph &graph) {
         nlohmann::json arguments = nlohmann::json::array(), outputs = nlohmann::json::array();
         for (const NamedArgument &argument : node.arguments) {
             nlohmann::json entry = {{"name", argument.name}, {"value", argument_text(graph, argument.value)}};
-            if (const auto *subgraph = std::get_if<std::shared_ptr<Graph>>(&argument.value)) entry["graph"] = graph_json(**subgraph);
+            if (const auto *subgraph = std::get_if<std::shared_ptr<Graph>>(&argument.value))
+                entry["graph"] = graph_json(**subgraph);
             arguments.push_back(std::move(entry));
         }
         for (ValueId output : node.outputs) outputs.push_back(value_json(graph, output));

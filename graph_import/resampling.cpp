@@ -39,11 +39,13 @@ std::vector<Tap> cubic(double at, int64_t extent) {
     const auto far = [](double t) { return ((-0.75 * t + 3.75) * t - 6) * t + 3; };
     const double t = at - std::floor(at), weights[4] = {far(1 + t), near(t), near(1 - t), far(2 - t)};
     std::vector<Tap> taps;
-    for (int64_t i = 0; i < 4; i++) taps.push_back({std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)) - 1 + i, 0, extent - 1), weights[i]});
+    for (int64_t i = 0; i < 4; i++)
+        taps.push_back({std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)) - 1 + i, 0, extent - 1), weights[i]});
     return taps;
 }
 
-// Of all elements that a result covers, or that a filter of one element's step reaches where a result is smaller; `at` is its middle.
+// Of all elements that a result covers, or that a filter of one element's step reaches where a result is smaller; `at` is its
+// middle.
 std::vector<Tap> smooth(bool cubic, double at, double step, int64_t extent) {
     const double unit = std::max(step, 1.0), reach = (cubic ? 2 : 1) * unit;
     const auto weight = [&](double distance) {
@@ -52,7 +54,8 @@ std::vector<Tap> smooth(bool cubic, double at, double step, int64_t extent) {
         // The cubic convolution of Keys, a = -0.5.
         return t < 1 ? (1.5 * t - 2.5) * t * t + 1 : t < 2 ? ((-0.5 * t + 2.5) * t - 4) * t + 2 : 0;
     };
-    const auto first = std::max<int64_t>(static_cast<int64_t>(at - reach + 0.5), 0), end = std::min<int64_t>(static_cast<int64_t>(at + reach + 0.5), extent);
+    const auto first = std::max<int64_t>(static_cast<int64_t>(at - reach + 0.5), 0),
+               end = std::min<int64_t>(static_cast<int64_t>(at + reach + 0.5), extent);
     std::vector<Tap> taps;
     double total = 0;
     for (int64_t from = first; from < end; from++) {
@@ -81,10 +84,13 @@ Resizing resizing_of(const std::string &target) {
 }
 
 Taps resized(Resizing how, const Node &call, size_t d, int64_t extent, int64_t size) {
-    const bool exact = how == Resizing::Nearest && (size == extent || size == 2 * extent), nearest = how == Resizing::Nearest || how == Resizing::NearestExact;
+    const bool exact = how == Resizing::Nearest && (size == extent || size == 2 * extent),
+               nearest = how == Resizing::Nearest || how == Resizing::NearestExact;
     const bool corners = !nearest && call.flag("align_corners");
     const double between_corners = size > 1 ? static_cast<double>(extent - 1) / static_cast<double>(size - 1) : 0;
-    const double step = corners ? between_corners : exact ? static_cast<double>(extent) / static_cast<double>(size) : step_of(call, d, extent, size);
+    const double step = corners ? between_corners
+                        : exact ? static_cast<double>(extent) / static_cast<double>(size)
+                                : step_of(call, d, extent, size);
     Taps taps;
     for (int64_t at = 0; at < size; at++) {
         const double place = corners ? static_cast<double>(at) * step : (static_cast<double>(at) + 0.5) * step - 0.5;
@@ -93,13 +99,22 @@ Taps resized(Resizing how, const Node &call, size_t d, int64_t extent, int64_t s
             case Resizing::Nearest:
             case Resizing::NearestExact: {
                 const float middle = how == Resizing::Nearest ? 0.0F : 0.5F;
-                taps.push_back({{std::min<int64_t>(static_cast<int64_t>((static_cast<float>(at) + middle) * static_cast<float>(step)), extent - 1), 1}});
+                taps.push_back(
+                    {{std::min<int64_t>(static_cast<int64_t>((static_cast<float>(at) + middle) * static_cast<float>(step)),
+                                        extent - 1),
+                      1}});
                 break;
             }
-            case Resizing::Linear: taps.push_back(linear(place, extent)); break;
-            case Resizing::Cubic: taps.push_back(cubic(place, extent)); break;
+            case Resizing::Linear:
+                taps.push_back(linear(place, extent));
+                break;
+            case Resizing::Cubic:
+                taps.push_back(cubic(place, extent));
+                break;
             case Resizing::SmoothLinear:
-            case Resizing::SmoothCubic: taps.push_back(smooth(how == Resizing::SmoothCubic, (static_cast<double>(at) + 0.5) * step, step, extent)); break;
+            case Resizing::SmoothCubic:
+                taps.push_back(smooth(how == Resizing::SmoothCubic, (static_cast<double>(at) + 0.5) * step, step, extent));
+                break;
         }
     }
     return taps;

@@ -18,7 +18,7 @@ struct SchemaArgument {
 
 struct Schema {
     std::vector<SchemaArgument> arguments;
-    std::vector<std::string> returns;   // types
+    std::vector<std::string> returns;  // types
 };
 
 // Of "aten::add.Tensor"; null if the operator is not one of ATen's, or one that no inference program has.

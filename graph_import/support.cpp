@@ -44,15 +44,17 @@ const std::set<std::string_view> decomposable = {
 // clang-format on
 
 bool is_view(std::string_view target) {
-    return target == "aten::view" || target == "aten::_unsafe_view" || target == "aten::unsqueeze" || target.starts_with("aten::squeeze") ||
-           target == "aten::alias" || target == "aten::detach" || target == "aten::reshape" || target == "aten::flatten.using_ints";
+    return target == "aten::view" || target == "aten::_unsafe_view" || target == "aten::unsqueeze" ||
+           target.starts_with("aten::squeeze") || target == "aten::alias" || target == "aten::detach" ||
+           target == "aten::reshape" || target == "aten::flatten.using_ints";
 }
 
 // Only integers that are known as expressions, or nothing at all.
 bool is_bookkeeping(const Graph &graph, const Node &node) {
     return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId output) {
-        return !output || (graph.value(output).kind == Value::Kind::Int && graph.value(output).symbolic.op() != SymInt::Op::Unknown &&
-                           node.target != "aten::item" && node.target != "aten::_local_scalar_dense");
+        return !output ||
+               (graph.value(output).kind == Value::Kind::Int && graph.value(output).symbolic.op() != SymInt::Op::Unknown &&
+                node.target != "aten::item" && node.target != "aten::_local_scalar_dense");
     });
 }
 
@@ -93,12 +95,18 @@ std::vector<bool> taken_apart(const Graph &graph) {
 
 int severity(SupportKind kind) {
     switch (kind) {
-        case SupportKind::Unsupported: return 0;
-        case SupportKind::Decomposition: return 1;
-        case SupportKind::Host: return 2;
-        case SupportKind::Parts: return 3;
-        case SupportKind::Accelerator: return 4;
-        case SupportKind::View: return 5;
+        case SupportKind::Unsupported:
+            return 0;
+        case SupportKind::Decomposition:
+            return 1;
+        case SupportKind::Host:
+            return 2;
+        case SupportKind::Parts:
+            return 3;
+        case SupportKind::Accelerator:
+            return 4;
+        case SupportKind::View:
+            return 5;
     }
     return 6;
 }
@@ -150,7 +158,9 @@ SupportReport support_report(const Graph &graph, const Registries &registries) {
     SupportReport report;
     for (auto &[key, finding] : together) report.findings.push_back(std::move(finding));
     std::stable_sort(report.findings.begin(), report.findings.end(), [](const SupportFinding &a, const SupportFinding &b) {
-        const auto rank = [](const SupportFinding &f) { return std::pair(severity(f.kind), -static_cast<int>(f.nodes.size())); };
+        const auto rank = [](const SupportFinding &f) {
+            return std::pair(severity(f.kind), -static_cast<int>(f.nodes.size()));
+        };
         return rank(a) < rank(b);
     });
     return report;
@@ -158,12 +168,18 @@ SupportReport support_report(const Graph &graph, const Registries &registries) {
 
 std::string_view support_name(SupportKind kind) {
     switch (kind) {
-        case SupportKind::Accelerator: return "accelerator";
-        case SupportKind::Parts: return "in parts";
-        case SupportKind::Host: return "host";
-        case SupportKind::Decomposition: return "decompose";
-        case SupportKind::View: return "no work";
-        case SupportKind::Unsupported: return "unsupported";
+        case SupportKind::Accelerator:
+            return "accelerator";
+        case SupportKind::Parts:
+            return "in parts";
+        case SupportKind::Host:
+            return "host";
+        case SupportKind::Decomposition:
+            return "decompose";
+        case SupportKind::View:
+            return "no work";
+        case SupportKind::Unsupported:
+            return "unsupported";
     }
     return "";
 }
@@ -173,13 +189,15 @@ void require_supported(const Graph &graph, const SupportReport &report) {
     for (const SupportFinding &finding : report.findings) {
         if (finding.kind != SupportKind::Unsupported && finding.kind != SupportKind::Decomposition) continue;
         if (finding.kind == SupportKind::Decomposition) composites.push_back(python_name(finding.target));
-        lines.push_back(fmt::format("{} ({} call{}{}): {}", finding.target, finding.nodes.size(), finding.nodes.size() == 1 ? "" : "s",
+        lines.push_back(fmt::format("{} ({} call{}{}): {}", finding.target, finding.nodes.size(),
+                                    finding.nodes.size() == 1 ? "" : "s",
                                     finding.first_module.empty() ? "" : ", first in " + finding.first_module, finding.reason));
     }
     if (lines.empty()) return;
     const std::string remedy =
         composites.empty() ? "register a kernel for them, or change the model"
-                           : fmt::format("take them apart with run_decompositions(torch._decomp.get_decompositions([{}]))", fmt::join(composites, ", "));
+                           : fmt::format("take them apart with run_decompositions(torch._decomp.get_decompositions([{}]))",
+                                         fmt::join(composites, ", "));
     throw Error(fmt::format("{}: operators that nothing here runs: {}; {}", graph.name, fmt::join(lines, "; "), remedy));
 }
 

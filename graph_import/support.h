@@ -16,7 +16,7 @@ enum class Placement { Accelerator, Host };
 // A registry's answer for one call.
 struct SupportVerdict {
     bool supported = false;
-    std::string reason;   // why not, a clause: "only float32 and bfloat16 are supported, this is int64"
+    std::string reason;  // why not, a clause: "only float32 and bfloat16 are supported, this is int64"
 };
 
 // Operators that somebody can run: the accelerator's kernels, the host's, or a user's own.
@@ -29,7 +29,7 @@ public:
     virtual std::optional<SupportVerdict> query(const Graph &graph, const Node &node) const = 0;
 };
 
-using Registries = std::vector<const OperatorRegistry *>;   // in the order in which they are asked
+using Registries = std::vector<const OperatorRegistry *>;  // in the order in which they are asked
 
 // The operators that interpret.h computes.
 const OperatorRegistry &host_registry();
@@ -38,24 +38,24 @@ const OperatorRegistry &host_registry();
 void register_operators(const OperatorRegistry *registry);
 const Registries &registered_operators();
 
-// Parts: the pass decompose makes other calls of it. Decomposition: PyTorch can take the operator apart into ones that are known. View: nothing is
-// computed.
+// Parts: the pass decompose makes other calls of it. Decomposition: PyTorch can take the operator apart into ones that are
+// known. View: nothing is computed.
 enum class SupportKind { Accelerator, Parts, Host, Decomposition, View, Unsupported };
 std::string_view support_name(SupportKind kind);
 
 struct SupportFinding {
     std::string target;
     SupportKind kind = SupportKind::Unsupported;
-    std::string registry;                // that takes it
-    std::string reason;                  // why not the registries before
-    std::vector<int32_t> nodes;          // all calls with the same finding
-    std::string first_module;            // where the first of them is
+    std::string registry;        // that takes it
+    std::string reason;          // why not the registries before
+    std::vector<int32_t> nodes;  // all calls with the same finding
+    std::string first_module;    // where the first of them is
 };
 
 struct SupportReport {
-    std::vector<SupportFinding> findings;   // unsupported first, then by number of calls
+    std::vector<SupportFinding> findings;  // unsupported first, then by number of calls
     bool runnable() const;
-    int count(SupportKind kind) const;      // of nodes
+    int count(SupportKind kind) const;  // of nodes
 };
 
 SupportReport support_report(const Graph &graph, const Registries &registries);

@@ -11,7 +11,7 @@ namespace atalla {
 
 struct SymInt::Expression {
     Op op;
-    std::string name;   // of a symbol; the text of an unknown
+    std::string name;  // of a symbol; the text of an unknown
     std::vector<SymInt> arguments;
     std::string text;
 };
@@ -63,18 +63,30 @@ int64_t compute(Op op, const std::vector<int64_t> &a) {
             for (int64_t x : a) product = checked_multiply(product, x);
             return product;
         }
-        case Op::FloorDiv: return floor_divide(a[0], a[1]);
-        case Op::Mod: return modulo(a[0], a[1]);
-        case Op::Min: return *std::min_element(a.begin(), a.end());
-        case Op::Max: return *std::max_element(a.begin(), a.end());
-        case Op::Equal: return a[0] == a[1];
-        case Op::Unequal: return a[0] != a[1];
-        case Op::Less: return a[0] < a[1];
-        case Op::LessEqual: return a[0] <= a[1];
-        case Op::And: return std::all_of(a.begin(), a.end(), [](int64_t x) { return x != 0; });
-        case Op::Or: return std::any_of(a.begin(), a.end(), [](int64_t x) { return x != 0; });
-        case Op::Not: return a[0] == 0;
-        default: throw Error("not a function of integers");
+        case Op::FloorDiv:
+            return floor_divide(a[0], a[1]);
+        case Op::Mod:
+            return modulo(a[0], a[1]);
+        case Op::Min:
+            return *std::min_element(a.begin(), a.end());
+        case Op::Max:
+            return *std::max_element(a.begin(), a.end());
+        case Op::Equal:
+            return a[0] == a[1];
+        case Op::Unequal:
+            return a[0] != a[1];
+        case Op::Less:
+            return a[0] < a[1];
+        case Op::LessEqual:
+            return a[0] <= a[1];
+        case Op::And:
+            return std::all_of(a.begin(), a.end(), [](int64_t x) { return x != 0; });
+        case Op::Or:
+            return std::any_of(a.begin(), a.end(), [](int64_t x) { return x != 0; });
+        case Op::Not:
+            return a[0] == 0;
+        default:
+            throw Error("not a function of integers");
     }
 }
 
@@ -85,12 +97,16 @@ bool arity_fits(Op op, size_t count) {
         case Op::Equal:
         case Op::Unequal:
         case Op::Less:
-        case Op::LessEqual: return count == 2;
-        case Op::Not: return count == 1;
+        case Op::LessEqual:
+            return count == 2;
+        case Op::Not:
+            return count == 1;
         case Op::Constant:
         case Op::Symbol:
-        case Op::Unknown: return false;
-        default: return count >= 1;
+        case Op::Unknown:
+            return false;
+        default:
+            return count >= 1;
     }
 }
 
@@ -182,19 +198,32 @@ std::string text_of(Op op, const std::vector<SymInt> &a) {
                 }
             }
             return text;
-        case Op::Mul: return joined(a, "*");
-        case Op::FloorDiv: return joined(a, "//");
-        case Op::Mod: return joined(a, " % ");
-        case Op::Min: return fmt::format("min({})", plain_list(a));
-        case Op::Max: return fmt::format("max({})", plain_list(a));
-        case Op::Equal: return joined(a, " == ");
-        case Op::Unequal: return joined(a, " != ");
-        case Op::Less: return joined(a, " < ");
-        case Op::LessEqual: return joined(a, " <= ");
-        case Op::And: return joined(a, " and ");
-        case Op::Or: return joined(a, " or ");
-        case Op::Not: return "not " + operand_text(a[0]);
-        default: return text;
+        case Op::Mul:
+            return joined(a, "*");
+        case Op::FloorDiv:
+            return joined(a, "//");
+        case Op::Mod:
+            return joined(a, " % ");
+        case Op::Min:
+            return fmt::format("min({})", plain_list(a));
+        case Op::Max:
+            return fmt::format("max({})", plain_list(a));
+        case Op::Equal:
+            return joined(a, " == ");
+        case Op::Unequal:
+            return joined(a, " != ");
+        case Op::Less:
+            return joined(a, " < ");
+        case Op::LessEqual:
+            return joined(a, " <= ");
+        case Op::And:
+            return joined(a, " and ");
+        case Op::Or:
+            return joined(a, " or ");
+        case Op::Not:
+            return "not " + operand_text(a[0]);
+        default:
+            return text;
     }
 }
 
@@ -202,9 +231,7 @@ std::string text_of(Op op, const std::vector<SymInt> &a) {
 
 SymInt::SymInt(int64_t value) : constant_(value) {}
 
-SymInt SymInt::symbol(std::string name) {
-    return SymInt(std::make_shared<Expression>(Expression{Op::Symbol, name, {}, name}));
-}
+SymInt SymInt::symbol(std::string name) { return SymInt(std::make_shared<Expression>(Expression{Op::Symbol, name, {}, name})); }
 
 SymInt SymInt::unknown(std::string text) {
     return SymInt(std::make_shared<Expression>(Expression{Op::Unknown, text, {}, text}));

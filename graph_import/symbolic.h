@@ -59,7 +59,7 @@ public:
 private:
     struct Expression;
     explicit SymInt(std::shared_ptr<const Expression> expression) : expression_(std::move(expression)) {}
-    std::shared_ptr<const Expression> expression_;   // null for a constant
+    std::shared_ptr<const Expression> expression_;  // null for a constant
     int64_t constant_ = 0;
 };
 

@@ -44,10 +44,10 @@ uint16_t encode_half(double value) {
     const double magnitude = std::fabs(value);
     if (std::isnan(value)) return sign | 0x7e00;
     if (magnitude >= 65520) return sign | 0x7c00;
-    if (magnitude == 0) return sign;   // has no exponent
+    if (magnitude == 0) return sign;  // has no exponent
     int exponent = 0;
     std::frexp(magnitude, &exponent);
-    const int unit = std::max(exponent - 11, -24);   // of the last place
+    const int unit = std::max(exponent - 11, -24);  // of the last place
     const auto steps = static_cast<uint32_t>(std::nearbyint(std::ldexp(magnitude, -unit)));
     if (unit == -24) return sign | static_cast<uint16_t>(steps);
     return sign | static_cast<uint16_t>(((unit + 24) << 10) + steps);
@@ -170,13 +170,18 @@ void require_inside(const HostTensor &tensor, const std::string &what) {
 double element_as_double(const HostTensor &tensor, int64_t index) {
     const std::byte *at = tensor.begin() + index * element_bytes(tensor.dtype);
     switch (tensor.dtype) {
-        case DType::Float16: return decode_half(load<uint16_t>(at));
-        case DType::BFloat16: return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(at)) << 16);
+        case DType::Float16:
+            return decode_half(load<uint16_t>(at));
+        case DType::BFloat16:
+            return std::bit_cast<float>(static_cast<uint32_t>(load<uint16_t>(at)) << 16);
         case DType::Float32:
-        case DType::Complex64: return load<float>(at);
+        case DType::Complex64:
+            return load<float>(at);
         case DType::Float64:
-        case DType::Complex128: return load<double>(at);
-        case DType::UInt64: return static_cast<double>(load<uint64_t>(at));
+        case DType::Complex128:
+            return load<double>(at);
+        case DType::UInt64:
+            return static_cast<double>(load<uint64_t>(at));
         case DType::Float8E5M2:
             return decode_half(static_cast<uint16_t>(load<uint8_t>(at) << 8));
         case DType::Float8E4M3FN: {
@@ -195,23 +200,33 @@ double element_as_double(const HostTensor &tensor, int64_t index) {
             const uint8_t bits = load<uint8_t>(at);
             return bits == 0xff ? NAN : std::ldexp(1.0, bits - 127);
         }
-        case DType::Complex32: return decode_half(load<uint16_t>(at));
-        default: return static_cast<double>(element_as_int(tensor, index));
+        case DType::Complex32:
+            return decode_half(load<uint16_t>(at));
+        default:
+            return static_cast<double>(element_as_int(tensor, index));
     }
 }
 
 int64_t element_as_int(const HostTensor &tensor, int64_t index) {
     const std::byte *at = tensor.begin() + index * element_bytes(tensor.dtype);
     switch (tensor.dtype) {
-        case DType::Bool: return load<uint8_t>(at) != 0;
-        case DType::UInt8: return load<uint8_t>(at);
-        case DType::Int8: return load<int8_t>(at);
-        case DType::Int16: return load<int16_t>(at);
-        case DType::UInt16: return load<uint16_t>(at);
-        case DType::Int32: return load<int32_t>(at);
-        case DType::UInt32: return load<uint32_t>(at);
+        case DType::Bool:
+            return load<uint8_t>(at) != 0;
+        case DType::UInt8:
+            return load<uint8_t>(at);
+        case DType::Int8:
+            return load<int8_t>(at);
+        case DType::Int16:
+            return load<int16_t>(at);
+        case DType::UInt16:
+            return load<uint16_t>(at);
+        case DType::Int32:
+            return load<int32_t>(at);
+        case DType::UInt32:
+            return load<uint32_t>(at);
         case DType::Int64:
-        case DType::UInt64: return load<int64_t>(at);
+        case DType::UInt64:
+            return load<int64_t>(at);
         default: {
             const double value = element_as_double(tensor, index);
             if (!(std::fabs(value) < 9.2e18)) return INT64_MIN;
@@ -222,11 +237,16 @@ int64_t element_as_int(const HostTensor &tensor, int64_t index) {
 
 void store_double(std::byte *destination, DType dtype, double value) {
     switch (dtype) {
-        case DType::Float16: return store(destination, encode_half(value));
-        case DType::BFloat16: return store(destination, encode_bf16(value));
-        case DType::Float32: return store(destination, static_cast<float>(value));
-        case DType::Float64: return store(destination, value);
-        case DType::Bool: return store(destination, static_cast<uint8_t>(value != 0));
+        case DType::Float16:
+            return store(destination, encode_half(value));
+        case DType::BFloat16:
+            return store(destination, encode_bf16(value));
+        case DType::Float32:
+            return store(destination, static_cast<float>(value));
+        case DType::Float64:
+            return store(destination, value);
+        case DType::Bool:
+            return store(destination, static_cast<uint8_t>(value != 0));
         default:
             if (!is_integer(dtype)) no_arithmetic(dtype);
             return store_int(destination, dtype, std::fabs(value) < 9.2e18 ? static_cast<int64_t>(value) : INT64_MIN);
@@ -235,16 +255,22 @@ void store_double(std::byte *destination, DType dtype, double value) {
 
 void store_int(std::byte *destination, DType dtype, int64_t value) {
     switch (dtype) {
-        case DType::Bool: return store(destination, static_cast<uint8_t>(value != 0));
+        case DType::Bool:
+            return store(destination, static_cast<uint8_t>(value != 0));
         case DType::UInt8:
-        case DType::Int8: return store(destination, static_cast<uint8_t>(value));
+        case DType::Int8:
+            return store(destination, static_cast<uint8_t>(value));
         case DType::Int16:
-        case DType::UInt16: return store(destination, static_cast<uint16_t>(value));
+        case DType::UInt16:
+            return store(destination, static_cast<uint16_t>(value));
         case DType::Int32:
-        case DType::UInt32: return store(destination, static_cast<uint32_t>(value));
+        case DType::UInt32:
+            return store(destination, static_cast<uint32_t>(value));
         case DType::Int64:
-        case DType::UInt64: return store(destination, value);
-        default: return store_double(destination, dtype, static_cast<double>(value));
+        case DType::UInt64:
+            return store(destination, value);
+        default:
+            return store_double(destination, dtype, static_cast<double>(value));
     }
 }
 

@@ -34,7 +34,8 @@ WeightStore::WeightStore(const Archive &archive, std::string root, std::string m
     : archive_(archive), root_(std::move(root)), check_data_(check_data) {
     if (archive.has(root_ + "byteorder")) {
         const std::string order = archive.read_text(root_ + "byteorder", 16);
-        if (order != "little" && order != "big") throw Error(fmt::format("{}: byte order '{}' is not known", archive.name(), order));
+        if (order != "little" && order != "big")
+            throw Error(fmt::format("{}: byte order '{}' is not known", archive.name(), order));
         swap_bytes_ = order == "big";
     }
     read_index("data/weights/", model, weights_);
@@ -44,13 +45,16 @@ WeightStore::WeightStore(const Archive &archive, std::string root, std::string m
 void WeightStore::read_index(const std::string &folder, const std::string &model, std::map<std::string, Entry> &entries) {
     const bool constants = folder == "data/constants/";
     const std::string plain = fmt::format("{}{}{}_{}_config.json", root_, folder, model, constants ? "constants" : "weights");
-    const std::string other = fmt::format("{}{}{}_model_{}_config.json", root_, folder, model, constants ? "constants" : "param");
+    const std::string other =
+        fmt::format("{}{}{}_model_{}_config.json", root_, folder, model, constants ? "constants" : "param");
     const std::string pickle = fmt::format("{}{}{}.pt", root_, folder, model);
     const std::string name = archive_.has(plain) || !archive_.has(other) ? plain : other;
     if (!archive_.has(name)) {
         if (archive_.has(pickle)) {
-            throw Error(fmt::format("{}: its tensors are in the pickle {}, as PyTorch 2.8 wrote them; export the model again "
-                                    "with PyTorch 2.9 or newer", archive_.name(), pickle));
+            throw Error(
+                fmt::format("{}: its tensors are in the pickle {}, as PyTorch 2.8 wrote them; export the model again "
+                            "with PyTorch 2.9 or newer",
+                            archive_.name(), pickle));
         }
         return;
     }
@@ -81,11 +85,14 @@ StoredTensor WeightStore::find(const std::string &name, bool constant) {
         if (found != entries->end() && !entry) entry = &found->second;
     }
     if (!entry) {
-        throw Error(fmt::format("{}: the archive has no data of {}; save the model again with torch.export.save", archive_.name(), name));
+        throw Error(fmt::format("{}: the archive has no data of {}; save the model again with torch.export.save",
+                                archive_.name(), name));
     }
     if (entry->pickled || entry->meta.is_null()) {
-        throw Error(fmt::format("{}: {} is a pickled object (a tensor subclass or custom object), not a plain tensor; convert it "
-                                "to a plain tensor before the export", archive_.name(), name));
+        throw Error(
+            fmt::format("{}: {} is a pickled object (a tensor subclass or custom object), not a plain tensor; convert it "
+                        "to a plain tensor before the export",
+                        archive_.name(), name));
     }
     const std::string what = fmt::format("{}: {}", archive_.name(), name);
     const JsonView meta(entry->meta, what);

@@ -12,8 +12,8 @@ namespace atalla {
 
 // A tensor's sizes, strides and type as the archive writes them, without data.
 struct StoredTensor {
-    HostTensor tensor;      // its storage is null where there is no data
-    std::string missing;    // why not
+    HostTensor tensor;    // its storage is null where there is no data
+    std::string missing;  // why not
 };
 
 class WeightStore {
@@ -27,7 +27,7 @@ public:
 
 private:
     struct Entry {
-        std::string path;   // of the payload in the archive
+        std::string path;  // of the payload in the archive
         nlohmann::json meta;
         bool pickled = false;
     };

@@ -111,12 +111,8 @@ constexpr int slot_bits = 48;
 constexpr auto by_opcode = index_by_opcode(table);
 
 // Bits [high:low] of a slot.
-uint64_t bits(uint64_t slot, int high, int low) {
-    return (slot >> low) & ((uint64_t{1} << (high - low + 1)) - 1);
-}
-uint8_t byte(uint64_t slot, int high, int low) {
-    return static_cast<uint8_t>(bits(slot, high, low));
-}
+uint64_t bits(uint64_t slot, int high, int low) { return (slot >> low) & ((uint64_t{1} << (high - low + 1)) - 1); }
+uint8_t byte(uint64_t slot, int high, int low) { return static_cast<uint8_t>(bits(slot, high, low)); }
 int32_t sign_extend(uint64_t value, int width) {
     return static_cast<int32_t>(static_cast<int64_t>(value) - (value >> (width - 1) ? int64_t{1} << width : 0));
 }
@@ -193,13 +189,9 @@ void decode_fields(uint64_t slot, Format format, Instruction &instruction) {
 
 }  // namespace
 
-const InstructionInfo *find_instruction(Opcode op) {
-    return by_opcode[static_cast<uint8_t>(op)];
-}
+const InstructionInfo *find_instruction(Opcode op) { return by_opcode[static_cast<uint8_t>(op)]; }
 
-const InstructionInfo &info(Opcode op) {
-    return *find_instruction(op);
-}
+const InstructionInfo &info(Opcode op) { return *find_instruction(op); }
 
 Instruction decode(uint64_t slot) {
     if (slot >> slot_bits) {
@@ -208,8 +200,7 @@ Instruction decode(uint64_t slot) {
     const auto op = static_cast<Opcode>(slot & 0x7F);
     const InstructionInfo *row = find_instruction(op);
     if (!row) {
-        throw Error(
-            fmt::format("slot word 0x{:012X} has the A48-undefined opcode 0x{:02X}", slot, static_cast<int>(op)));
+        throw Error(fmt::format("slot word 0x{:012X} has the A48-undefined opcode 0x{:02X}", slot, static_cast<int>(op)));
     }
     Instruction instruction;
     instruction.op = op;
@@ -222,7 +213,8 @@ Program read_in(std::istream &input, const std::string &name) {
     Program program;
     InHandlers handlers;
     handlers.packet = [&](const InLine &line) {
-        packets.insert_or_assign(line.address, PlacedPacket{line.address, decode_packet(line, slot_digits, decode), line.number});
+        packets.insert_or_assign(line.address,
+                                 PlacedPacket{line.address, decode_packet(line, slot_digits, decode), line.number});
         line.check_limit(packets.size(), in_packet_limit, "packets");
     };
     handlers.data = [&](const InLine &line) {

@@ -45,7 +45,7 @@ struct Instruction {
     Opcode op = Opcode::nop_s;
     uint8_t d = 0, a = 0, b = 0;
     uint8_t mask = 0;
-    uint8_t aux = 0;             // branch increment, 0..127
+    uint8_t aux = 0;  // branch increment, 0..127
     int32_t imm = 0;
     uint8_t rows = 0, cols = 0;  // rows-1 and columns-1 of a tile, 0..31
     uint8_t sid = 0;             // 0 or 1

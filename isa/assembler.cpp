@@ -130,8 +130,7 @@ private:
     }
 
     uint32_t parse_address() {
-        const std::optional<int64_t> value =
-            token_.kind == Token::Kind::Word ? parse_integer(token_.text) : std::nullopt;
+        const std::optional<int64_t> value = token_.kind == Token::Kind::Word ? parse_integer(token_.text) : std::nullopt;
         if (!value || *value < 0 || *value >= static_cast<int64_t>(address_end)) {
             fail(token_, fmt::format("expected an address of at most 32 bits, got {}", token_.describe()));
         }
@@ -184,9 +183,8 @@ private:
         for (const Instruction &instruction : expansion.instructions) {
             if (writes_m0(instruction) && !m0_is_writable_) {
                 fail(operation.mnemonic,
-                     fmt::format(
-                         "{} writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)",
-                         info(instruction.op).mnemonic));
+                     fmt::format("{} writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)",
+                                 info(instruction.op).mnemonic));
             }
         }
         return expansion;
@@ -299,9 +297,9 @@ private:
             const PlacedPacket &earlier = program_.packets[index - 1];
             const PlacedPacket &later = program_.packets[index];
             if (earlier.address == later.address) {
-                fail_at(name_, later.line, 1,
-                        fmt::format("address 0x{:X} already holds the packet of line {}; check .org", later.address,
-                                    earlier.line));
+                fail_at(
+                    name_, later.line, 1,
+                    fmt::format("address 0x{:X} already holds the packet of line {}; check .org", later.address, earlier.line));
             }
         }
     }
@@ -319,15 +317,13 @@ private:
 
 }  // namespace
 
-Program assemble(std::string_view text, const std::string &name) {
-    return Assembler(text, name).run();
-}
+Program assemble(std::string_view text, const std::string &name) { return Assembler(text, name).run(); }
 
 Program assemble_file(const std::filesystem::path &file) {
     std::ifstream input = open_to_read(file);
     std::string text;
     std::array<char, 1 << 16> block;
-    constexpr size_t most_bytes = size_t{1} << 28;   // a device may have no end
+    constexpr size_t most_bytes = size_t{1} << 28;  // a device may have no end
     while (input.read(block.data(), block.size()) || input.gcount() > 0) {
         text.append(block.data(), static_cast<size_t>(input.gcount()));
         if (text.size() > most_bytes) {

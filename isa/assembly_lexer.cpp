@@ -13,9 +13,7 @@ namespace {
 
 constexpr std::string_view punctuation = ",():;{}";
 
-bool is_word_character(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
-}
+bool is_word_character(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; }
 
 }  // namespace
 
@@ -36,8 +34,7 @@ Token AssemblyLexer::make(Token::Kind kind, size_t begin, size_t length) const {
 }
 
 void AssemblyLexer::skip_blanks_and_comment() {
-    while (position_ < text_.size() &&
-           (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\r')) {
+    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\t' || text_[position_] == '\r')) {
         position_++;
     }
     if (position_ < text_.size() && text_[position_] == '#') {
@@ -92,9 +89,7 @@ bool AssemblyLexer::followed_by(char c) const {
     return next != std::string_view::npos && text_[next] == c;
 }
 
-void AssemblyLexer::skip_line() {
-    position_ = std::min(text_.find('\n', position_), text_.size());
-}
+void AssemblyLexer::skip_line() { position_ = std::min(text_.find('\n', position_), text_.size()); }
 
 std::string_view AssemblyLexer::rest(int &first_line) const {
     const size_t end = text_.find('\n', position_);

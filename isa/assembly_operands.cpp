@@ -31,9 +31,7 @@ const InstructionInfo *find_spelling(std::string_view word) {
     return find_instruction(spelling + ".s");
 }
 
-int64_t sign_extend_25(int64_t value) {
-    return value >= (1 << 24) ? value - (1 << 25) : value;
-}
+int64_t sign_extend_25(int64_t value) { return value >= (1 << 24) ? value - (1 << 25) : value; }
 
 // lui.s, and addi.s unless its part is 0, that leave the 32 bits of `value` in register `rd`.
 std::vector<Instruction> load_constant(uint8_t rd, uint32_t value) {
@@ -53,10 +51,7 @@ std::vector<Instruction> load_constant(uint8_t rd, uint32_t value) {
 class Expander {
 public:
     Expander(const AssemblyOperation &operation, const std::string &name)
-        : mnemonic_(operation.mnemonic),
-          operands_(operation.operands),
-          name_(name),
-          row_(find_spelling(mnemonic_.text)) {
+        : mnemonic_(operation.mnemonic), operands_(operation.operands), name_(name), row_(find_spelling(mnemonic_.text)) {
         if (!row_) {
             fail_unknown();
         }
@@ -148,8 +143,7 @@ private:
         for (const AssemblyOperand &operand : operands_) {
             if (operand.base) {
                 if (!takes_base || operands_.size() != 2 || &operand != &operands_[1]) {
-                    fail(*operand.base,
-                         fmt::format("{} takes no base in parentheses here; write {}", row_->mnemonic, usage()));
+                    fail(*operand.base, fmt::format("{} takes no base in parentheses here; write {}", row_->mnemonic, usage()));
                 }
                 words.push_back(*operand.base);
             }
@@ -164,8 +158,7 @@ private:
         if (count == full || (last_optional && count + 1 == full)) {
             return;
         }
-        fail(mnemonic_,
-             fmt::format("{} has {} operand{}; write {}", row_->mnemonic, count, count == 1 ? "" : "s", usage()));
+        fail(mnemonic_, fmt::format("{} has {} operand{}; write {}", row_->mnemonic, count, count == 1 ? "" : "s", usage()));
     }
 
     Expansion usual() const {
@@ -191,15 +184,14 @@ private:
     int64_t immediate(const Field &field, const Token &word, size_t operand_count) const {
         if (row_->format == Format::BR && is_target(field) && operand_count == 3) {
             // Upstream packs a lone number into offset and increment at once: whoever writes one means something else.
-            fail(word, fmt::format("a numeric branch target needs the increment after it; write {}, or use a label",
-                                   usage()));
+            fail(word, fmt::format("a numeric branch target needs the increment after it; write {}, or use a label", usage()));
         }
         // The upper half of the unsigned range is the same 25 bits, and a bit pattern is easier to write that way.
         const int64_t maximum = row_->op == Opcode::lui_s ? (1 << 25) - 1 : field.maximum();
         const int64_t value = parse_number(word, field.name, field.minimum(), maximum);
         if (value % (1 << field.scale) != 0) {
-            fail(word, fmt::format("{} of {} is {}, not a multiple of {}", field.name, row_->mnemonic, value,
-                                   1 << field.scale));
+            fail(word,
+                 fmt::format("{} of {} is {}, not a multiple of {}", field.name, row_->mnemonic, value, 1 << field.scale));
         }
         return row_->op == Opcode::lui_s ? sign_extend_25(value) : value;
     }
@@ -246,8 +238,7 @@ private:
         uint8_t row = row_scratch;
         if (parse_integer(operands_[6].word.text)) {
             const int64_t number = sugar_number(6, "row", 127);
-            result.instructions.push_back(
-                {.op = Opcode::addi_s, .d = row_scratch, .imm = static_cast<int32_t>(number)});
+            result.instructions.push_back({.op = Opcode::addi_s, .d = row_scratch, .imm = static_cast<int32_t>(number)});
         } else {
             row = parse_register(operands_[6].word, FieldKind::Scalar);
         }
@@ -268,9 +259,7 @@ private:
 
 }  // namespace
 
-Expansion expand(const AssemblyOperation &operation, const std::string &name) {
-    return Expander(operation, name).run();
-}
+Expansion expand(const AssemblyOperation &operation, const std::string &name) { return Expander(operation, name).run(); }
 
 std::optional<int64_t> parse_integer(std::string_view text) {
     const bool negative = text.starts_with('-');

@@ -20,9 +20,7 @@ constexpr size_t address_column = 64;
 using Labels = std::unordered_map<uint32_t, std::string>;
 
 bool is_plain_name(std::string_view name) {
-    const auto is_rest = [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$';
-    };
+    const auto is_rest = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '$'; };
     return !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) || name[0] == '_') &&
            std::all_of(name.begin(), name.end(), is_rest);
 }
@@ -32,19 +30,15 @@ std::string quoted_if_needed(const std::string &name) {
         return name;
     }
     if (name.empty() || name.find_first_of("\"\n") != std::string::npos) {
-        throw Error(fmt::format(
-            "symbol \"{}\" cannot be written in assembly text: it is empty or holds a quote or a new line", name));
+        throw Error(
+            fmt::format("symbol \"{}\" cannot be written in assembly text: it is empty or holds a quote or a new line", name));
     }
     return fmt::format("\"{}\"", name);
 }
 
-bool is_local(const std::string &name) {
-    return name.starts_with(".L");
-}
+bool is_local(const std::string &name) { return name.starts_with(".L"); }
 
-bool has_target(const InstructionInfo &row) {
-    return row.format == Format::BR || row.op == Opcode::jal;
-}
+bool has_target(const InstructionInfo &row) { return row.format == Format::BR || row.op == Opcode::jal; }
 
 std::string operand_text(const Instruction &instruction, const Field &field) {
     const int64_t value = get(instruction, field.member);
@@ -58,8 +52,8 @@ std::string operand_text(const Instruction &instruction, const Field &field) {
 std::string instruction_text(const Instruction &instruction, const std::string &target) {
     const InstructionInfo *row = find_instruction(instruction.op);
     if (!row) {
-        throw Error(fmt::format("opcode 0x{:02X} is not defined, so it has no assembly text",
-                                static_cast<int>(instruction.op)));
+        throw Error(
+            fmt::format("opcode 0x{:02X} is not defined, so it has no assembly text", static_cast<int>(instruction.op)));
     }
     const bool is_memory = row->format == Format::M;
     std::string text(row->mnemonic);
@@ -141,9 +135,9 @@ private:
         for (const PlacedPacket &placed : program_.packets) {
             for (const Instruction &instruction : placed.packet) {
                 if (!find_instruction(instruction.op)) {
-                    throw Error(fmt::format(
-                        "the packet at 0x{:X} holds the undefined opcode 0x{:02X}, which has no assembly text",
-                        placed.address, static_cast<int>(instruction.op)));
+                    throw Error(
+                        fmt::format("the packet at 0x{:X} holds the undefined opcode 0x{:02X}, which has no assembly text",
+                                    placed.address, static_cast<int>(instruction.op)));
                 }
             }
         }
@@ -174,11 +168,10 @@ private:
     void write_header() {
         size_t operations = 0;
         for (const PlacedPacket &placed : program_.packets) {
-            operations += static_cast<size_t>(std::count_if(placed.packet.begin(), placed.packet.end(),
-                                                            [](const Instruction &i) { return !i.is_nop(); }));
+            operations += static_cast<size_t>(
+                std::count_if(placed.packet.begin(), placed.packet.end(), [](const Instruction &i) { return !i.is_nop(); }));
         }
-        append("# packets: {}, operations: {}, data words: {}\n", program_.packets.size(), operations,
-               program_.data.size());
+        append("# packets: {}, operations: {}, data words: {}\n", program_.packets.size(), operations, program_.data.size());
         if (program_writes_m0(program_)) {
             append("        .writable_m0\n");
         }
@@ -195,8 +188,7 @@ private:
         }
         const SourceLocation &location = program_.sources[static_cast<size_t>(source)];
         append("# ----");
-        for (const auto &[what, value] :
-             {std::pair{"func", location.func}, {"loop", location.loop}, {"node", location.node}}) {
+        for (const auto &[what, value] : {std::pair{"func", location.func}, {"loop", location.loop}, {"node", location.node}}) {
             if (!value.empty()) {
                 std::string line = value;
                 std::replace(line.begin(), line.end(), '\n', ' ');
@@ -256,16 +248,12 @@ private:
 
 }  // namespace
 
-std::string assembly_text(const Instruction &instruction) {
-    return instruction_text(instruction, {});
-}
+std::string assembly_text(const Instruction &instruction) { return instruction_text(instruction, {}); }
 
 std::string assembly_text(const Packet &packet) {
     return packet_text(packet, [](const Instruction &) { return std::string(); });
 }
 
-std::string disassemble(const Program &program) {
-    return Disassembler(program).run();
-}
+std::string disassemble(const Program &program) { return Disassembler(program).run(); }
 
 }  // namespace atalla

@@ -20,9 +20,7 @@ namespace {
 
 constexpr size_t slot_digits = 10;
 
-std::string system_message() {
-    return std::strerror(errno);
-}
+std::string system_message() { return std::strerror(errno); }
 
 }  // namespace
 
@@ -95,8 +93,7 @@ std::map<uint32_t, uint32_t> overlapping_words(const std::map<uint32_t, std::vec
         }
         const uint64_t end = start + uint64_t{bytes.size()};
         if (start < previous_end) {
-            throw Error(
-                fmt::format("the bytes at 0x{:X} overlap those before them, which end at 0x{:X}", start, previous_end));
+            throw Error(fmt::format("the bytes at 0x{:X} overlap those before them, which end at 0x{:X}", start, previous_end));
         }
         if (end > address_end) {
             throw Error(fmt::format("the {} bytes at 0x{:X} reach past the 32-bit address space", bytes.size(), start));

@@ -29,14 +29,10 @@ int hex_digit(char c) {
     return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-bool is_separator(char c) {
-    return c == '_' || blanks.find(c) != std::string_view::npos;
-}
+bool is_separator(char c) { return c == '_' || blanks.find(c) != std::string_view::npos; }
 
 // Digits that need not be written: a number is as wide as its digits without leading zeros.
-size_t leading_zeros(std::string_view digits) {
-    return std::min(digits.find_first_not_of('0'), digits.size());
-}
+size_t leading_zeros(std::string_view digits) { return std::min(digits.find_first_not_of('0'), digits.size()); }
 
 // One line of a file without its comment.
 class LineParser {
@@ -67,14 +63,11 @@ public:
     }
 
 private:
-    [[noreturn]] void fail(size_t offset, const std::string &message) const {
-        fail_at(name_, number_, offset + 1, message);
-    }
+    [[noreturn]] void fail(size_t offset, const std::string &message) const { fail_at(name_, number_, offset + 1, message); }
 
     // Past an optional 0x.
     size_t skip_prefix(size_t begin, size_t end) const {
-        const bool prefixed =
-            begin + 1 < end && code_[begin] == '0' && (code_[begin + 1] == 'x' || code_[begin + 1] == 'X');
+        const bool prefixed = begin + 1 < end && code_[begin] == '0' && (code_[begin + 1] == 'x' || code_[begin + 1] == 'X');
         return prefixed ? begin + 2 : begin;
     }
 
@@ -173,8 +166,7 @@ size_t InLine::word_column(size_t index, size_t words, size_t word_digits) const
     return offset + 1;
 }
 
-void read_in_lines(std::istream &input, const std::string &name, const InHandlers &handlers, bool in_data,
-                   int first_line) {
+void read_in_lines(std::istream &input, const std::string &name, const InHandlers &handlers, bool in_data, int first_line) {
     std::vector<char> buffer(in_line_limit + 2);
     for (int number = first_line;
          input.getline(buffer.data(), static_cast<std::streamsize>(buffer.size())) || input.gcount() > 0; number++) {

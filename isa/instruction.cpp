@@ -62,8 +62,7 @@ constexpr InstructionInfo table[] = {
     {Opcode::shw_s, "shw.s", Format::M, Unit::Ex5, "word at rs1 + imm12 = rd shifted right by 16", Variant::Store},
     {Opcode::jal, "jal", Format::MI, Unit::Ex1, "rd = address of the next packet; jump by imm25 bytes"},
     {Opcode::jalr, "jalr", Format::I, Unit::Ex1, "rd = address of the next packet; jump to rs1 + imm12"},
-    {Opcode::li_s, "li.s", Format::MI, Unit::Ex1,
-     "rd = imm25 (not decoded by hardware: use addi.s, or lui.s and addi.s)"},
+    {Opcode::li_s, "li.s", Format::MI, Unit::Ex1, "rd = imm25 (not decoded by hardware: use addi.s, or lui.s and addi.s)"},
     {Opcode::lui_s, "lui.s", Format::MI, Unit::Ex1, "rd = imm25 shifted left by 7"},
     {Opcode::nop_s, "nop.s", Format::None, Unit::None, "nothing; fills an unused slot"},
     {Opcode::halt_s, "halt.s", Format::None, Unit::None, "stop after this packet"},
@@ -71,11 +70,10 @@ constexpr InstructionInfo table[] = {
     {Opcode::sub_vv, "sub.vv", Format::VV, Unit::Alu, "vd = vs1 - vs2 in the lanes of mask"},
     {Opcode::mul_vv, "mul.vv", Format::VV, Unit::Mul, "vd = vs1 * vs2 in the lanes of mask"},
     {Opcode::gemm_vv, "gemm.vv", Format::VV, Unit::Array,
-     "vd[j] = dot product of vs1 and weight column j (+ vs2[j] with a partial-sum input); mask ignored",
-     Variant::MatrixRow},
+     "vd[j] = dot product of vs1 and weight column j (+ vs2[j] with a partial-sum input); mask ignored", Variant::MatrixRow},
     {Opcode::expi_vi, "expi.vi", Format::VI, Unit::Exp, "vd = exp(vs1) in the lanes of mask; imm8 ignored"},
-    {Opcode::lw_vi, "lw.vi", Format::VI, Unit::Array,
-     "shift vs1 into the weights at column 0; vd, imm8 and mask ignored", Variant::WeightLoad},
+    {Opcode::lw_vi, "lw.vi", Format::VI, Unit::Array, "shift vs1 into the weights at column 0; vd, imm8 and mask ignored",
+     Variant::WeightLoad},
     {Opcode::rsum_vi, "rsum.vi", Format::VI, Unit::Reduce, "sum of the lanes of mask, to where imm8 says"},
     {Opcode::rmin_vi, "rmin.vi", Format::VI, Unit::Reduce, "smallest of the lanes of mask, to where imm8 says"},
     {Opcode::rmax_vi, "rmax.vi", Format::VI, Unit::Reduce, "largest of the lanes of mask, to where imm8 says"},
@@ -87,8 +85,7 @@ constexpr InstructionInfo table[] = {
     {Opcode::mlt_mvs, "mlt.mvs", Format::VMS, Unit::Alu, "vmd = vs1 < rs1 in the lanes of mask"},
     {Opcode::meq_mvs, "meq.mvs", Format::VMS, Unit::Alu, "vmd = vs1 equals rs1 in the lanes of mask"},
     {Opcode::mneq_mvs, "mneq.mvs", Format::VMS, Unit::Alu, "vmd = vs1 differs from rs1 in the lanes of mask"},
-    {Opcode::vreg_ld, "vreg.ld", Format::VM, Unit::Vlsu,
-     "vd = num_cols+1 elements of row rs1/64 + rs2 of pad sid, then zeros"},
+    {Opcode::vreg_ld, "vreg.ld", Format::VM, Unit::Vlsu, "vd = num_cols+1 elements of row rs1/64 + rs2 of pad sid, then zeros"},
     {Opcode::vreg_st, "vreg.st", Format::VM, Unit::Vlsu, "num_cols+1 elements of row rs1/64 + rs2 of pad sid = vd",
      Variant::Store},
     {Opcode::scpad_ld, "scpad.ld", Format::SDMA, Unit::Sdma,
@@ -110,9 +107,8 @@ constexpr int slot_bits = 40;
 
 constexpr auto by_opcode = index_by_opcode(table);
 
-constexpr std::pair<Member, std::string_view> members[] = {{Member::D, "d"},     {Member::A, "a"},
-                                                           {Member::B, "b"},     {Member::Mask, "mask"},
-                                                           {Member::Aux, "aux"}, {Member::Imm, "imm"}};
+constexpr std::pair<Member, std::string_view> members[] = {{Member::D, "d"},       {Member::A, "a"},     {Member::B, "b"},
+                                                           {Member::Mask, "mask"}, {Member::Aux, "aux"}, {Member::Imm, "imm"}};
 
 bool has_member(Format format, Member member) {
     for (const Field &field : fields(format)) {
@@ -126,20 +122,19 @@ bool has_member(Format format, Member member) {
 void check_absent_fields(const InstructionInfo &row, const Instruction &instruction) {
     for (const auto &[member, name] : members) {
         if (get(instruction, member) != 0 && !has_member(row.format, member)) {
-            throw Error(fmt::format("{} has no field {}, but it is {}; leave it 0", row.mnemonic, name,
-                                    get(instruction, member)));
+            throw Error(
+                fmt::format("{} has no field {}, but it is {}; leave it 0", row.mnemonic, name, get(instruction, member)));
         }
     }
 }
 
 uint64_t encode_field(const InstructionInfo &row, const Field &field, int64_t value) {
     if (value < field.minimum() || value > field.maximum()) {
-        throw Error(fmt::format("{} of {} is {}, outside {}..{}", field.name, row.mnemonic, value, field.minimum(),
-                                field.maximum()));
+        throw Error(
+            fmt::format("{} of {} is {}, outside {}..{}", field.name, row.mnemonic, value, field.minimum(), field.maximum()));
     }
     if (value & ((1 << field.scale) - 1)) {
-        throw Error(
-            fmt::format("{} of {} is {}, not a multiple of {}", field.name, row.mnemonic, value, 1 << field.scale));
+        throw Error(fmt::format("{} of {} is {}, not a multiple of {}", field.name, row.mnemonic, value, 1 << field.scale));
     }
     const uint64_t bits = static_cast<uint64_t>(value >> field.scale);
     uint64_t slot = (bits & ((uint64_t{1} << field.width) - 1)) << field.low;
@@ -165,13 +160,9 @@ int64_t decode_field(const Field &field, uint64_t slot) {
 
 }  // namespace
 
-std::span<const InstructionInfo> instruction_table() {
-    return table;
-}
+std::span<const InstructionInfo> instruction_table() { return table; }
 
-const InstructionInfo *find_instruction(Opcode op) {
-    return by_opcode[static_cast<uint8_t>(op)];
-}
+const InstructionInfo *find_instruction(Opcode op) { return by_opcode[static_cast<uint8_t>(op)]; }
 
 const InstructionInfo *find_instruction(std::string_view mnemonic) {
     static const auto by_mnemonic = [] {
@@ -185,9 +176,7 @@ const InstructionInfo *find_instruction(std::string_view mnemonic) {
     return found == by_mnemonic.end() ? nullptr : found->second;
 }
 
-const InstructionInfo &info(Opcode op) {
-    return *find_instruction(op);
-}
+const InstructionInfo &info(Opcode op) { return *find_instruction(op); }
 
 Operands operands(const Instruction &instruction, bool psum_in) {
     Operands result;
@@ -208,13 +197,9 @@ Operands operands(const Instruction &instruction, bool psum_in) {
     return result;
 }
 
-bool is_branch(Opcode op) {
-    return op >= Opcode::beq_s && op <= Opcode::ble_s;
-}
+bool is_branch(Opcode op) { return op >= Opcode::beq_s && op <= Opcode::ble_s; }
 
-bool is_control(Opcode op) {
-    return is_branch(op) || op == Opcode::jal || op == Opcode::jalr;
-}
+bool is_control(Opcode op) { return is_branch(op) || op == Opcode::jal || op == Opcode::jalr; }
 
 bool is_lane_operation(Opcode op) {
     const Unit unit = info(op).unit;

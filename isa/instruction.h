@@ -30,9 +30,7 @@ enum class Opcode : uint8_t {
 enum class Format : uint8_t { R, I, M, MI, BR, VV, VS, VI, VMV, VMS, VM, SDMA, VTS, MTS, STM, None };
 
 // The unit that executes an operation (microarchitecture reference sections 4 to 10, 17.10).
-enum class Unit : uint8_t {
-    None, Ex1, Ex2, Ex3, Ex4, Ex5, Alu, Mul, Exp, Reduce, Array, MoveToScalar, Vlsu, Sdma, Undefined
-};
+enum class Unit : uint8_t { None, Ex1, Ex2, Ex3, Ex4, Ex5, Alu, Mul, Exp, Reduce, Array, MoveToScalar, Vlsu, Sdma, Undefined };
 
 enum class RegisterClass : uint8_t { Scalar, Vector, Mask };
 
@@ -80,7 +78,7 @@ struct InstructionInfo {
     std::string_view mnemonic;  // "add.s"
     Format format;
     Unit unit;
-    std::string_view effect;    // one line for the documentation
+    std::string_view effect;  // one line for the documentation
     Variant variant = Variant::Usual;
 };
 
@@ -109,8 +107,8 @@ struct Operands {
 };
 Operands operands(const Instruction &instruction, bool psum_in);
 
-bool is_branch(Opcode op);        // the six conditional branches
-bool is_control(Opcode op);       // branches, jal, jalr
+bool is_branch(Opcode op);   // the six conditional branches
+bool is_control(Opcode op);  // branches, jal, jalr
 bool is_lane_operation(Opcode op);
 
 // "x5", "v5" or "m5".

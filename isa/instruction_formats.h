@@ -20,7 +20,8 @@ constexpr std::array<const Info *, 256> index_by_opcode(const Info (&table)[rows
     return index;
 }
 
-// The packet of a line whose slot words have `digits` digits. Throws Error "name:line:column: slot N: ..." where `decode` refuses one.
+// The packet of a line whose slot words have `digits` digits. Throws Error "name:line:column: slot N: ..." where `decode`
+// refuses one.
 template <typename Instruction>
 std::array<Instruction, 4> decode_packet(const InLine &line, size_t digits, Instruction (*decode)(uint64_t)) {
     std::array<uint64_t, 4> words{};
@@ -30,7 +31,8 @@ std::array<Instruction, 4> decode_packet(const InLine &line, size_t digits, Inst
         try {
             packet[slot] = decode(words[slot]);
         } catch (const Error &error) {
-            fail_at(line.name, line.number, line.word_column(slot, words.size(), digits), fmt::format("slot {}: {}", slot, error.what()));
+            fail_at(line.name, line.number, line.word_column(slot, words.size(), digits),
+                    fmt::format("slot {}: {}", slot, error.what()));
         }
     }
     return packet;

@@ -68,8 +68,8 @@ int64_t checked_value(const fs::path &file, const Json &given, const ParameterEn
         if (!given.is_boolean()) fail(file, fmt::format("{} is {}, but it must be true or false", entry.key, given.dump()));
         return given.get<bool>();
     }
-    const bool fits = given.is_number_integer() &&
-                      !(given.is_number_unsigned() && given.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
+    const bool fits =
+        given.is_number_integer() && !(given.is_number_unsigned() && given.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
     if (!fits) fail(file, fmt::format("{} is {}, but it must be a whole number of {}", entry.key, given.dump(), entry.unit));
     const int64_t value = given.get<int64_t>();
     if (value < entry.low || value > entry.high) {
@@ -151,7 +151,8 @@ MachineFile read_file(const fs::path &file, int depth) {
         fs::path base_file = file.parent_path() / (base + ".json");
         if (!fs::exists(base_file)) base_file = file_of_machine(base);
         if (base_file.empty())
-            fail(file, fmt::format("it is based on \"{0}\", but there is no {0}.json beside it and no machine of that name", base));
+            fail(file,
+                 fmt::format("it is based on \"{0}\", but there is no {0}.json beside it and no machine of that name", base));
         result = read_file(base_file, depth + 1);
     } else {
         result.parameters.resize(parameter_table().size());

@@ -62,7 +62,8 @@ Confidence of a value, in order of trust:
                 group);
         }
         page += fmt::format("| `{}` | {} | {} | {} | {} | {} | {} | {} |\n", parameter.key, value_text(entry, parameter.value),
-                            parameter.unit, possible_text(entry), plausible_text(entry, parameter.plausible), parameter.confidence, parameter.meaning, parameter.source);
+                            parameter.unit, possible_text(entry), plausible_text(entry, parameter.plausible),
+                            parameter.confidence, parameter.meaning, parameter.source);
     }
     return page;
 }

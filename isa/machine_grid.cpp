@@ -29,7 +29,8 @@ int64_t parse_value(const ParameterEntry &entry, const std::string &text) {
     if (entry.flag && (text == "true" || text == "false")) return text == "true";
     int64_t value = 0;
     const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || failure != std::errc() || stop != text.data() + text.size() || value < entry.low || value > entry.high) {
+    if (text.empty() || failure != std::errc() || stop != text.data() + text.size() || value < entry.low ||
+        value > entry.high) {
         throw Error(fmt::format("{} cannot be '{}': it must be {}", entry.key, text, range_text(entry)));
     }
     return value;
@@ -50,11 +51,14 @@ Setting parse_setting(const std::string &text) {
 Sweep parse_sweep(const std::string &text) {
     const auto [entry, values] = split(text, "vec.ii=1,2,3 or vec.ii=1..3");
     Sweep sweep{std::string(entry->key), {}};
-    if (values.empty()) throw Error(fmt::format("the sweep over {} has no values: write it as {}=1,2,3 or {}=1..3", entry->key, entry->key, entry->key));
+    if (values.empty())
+        throw Error(fmt::format("the sweep over {} has no values: write it as {}=1,2,3 or {}=1..3", entry->key, entry->key,
+                                entry->key));
     if (const size_t dots = values.find(".."); dots != std::string::npos) {
         const int64_t first = parse_value(*entry, values.substr(0, dots)), last = parse_value(*entry, values.substr(dots + 2));
         if (first > last) throw Error(fmt::format("the sweep {} is empty: {} is larger than {}", text, first, last));
-        if (static_cast<uint64_t>(last - first) >= most_machines) throw Error(fmt::format("the sweep {} has more than {} values", text, most_machines));
+        if (static_cast<uint64_t>(last - first) >= most_machines)
+            throw Error(fmt::format("the sweep {} has more than {} values", text, most_machines));
         for (int64_t value = first; value <= last; value++) sweep.values.push_back(value);
         return sweep;
     }
@@ -68,7 +72,8 @@ Sweep parse_sweep(const std::string &text) {
 
 std::string setting_text(const Setting &setting) { return fmt::format("{}={}", setting.key, value_text(setting)); }
 
-std::vector<MachineVariant> machine_grid(const Machine &base, const std::vector<Setting> &fixed, const std::vector<Sweep> &sweeps) {
+std::vector<MachineVariant> machine_grid(const Machine &base, const std::vector<Setting> &fixed,
+                                         const std::vector<Sweep> &sweeps) {
     std::set<std::string> keys;
     const auto take_key = [&](const std::string &key) {
         if (!keys.insert(key).second) throw Error(fmt::format("{} is given twice", key));

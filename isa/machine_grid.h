@@ -34,6 +34,7 @@ struct MachineVariant {
 // The base with the fixed settings, then every combination of the sweeps' values, the last sweep fastest. Each is checked
 // like a machine file: Error naming the combination that is impossible. Error if a key is given twice, or if there are more
 // than 10,000 combinations.
-std::vector<MachineVariant> machine_grid(const Machine &base, const std::vector<Setting> &fixed, const std::vector<Sweep> &sweeps);
+std::vector<MachineVariant> machine_grid(const Machine &base, const std::vector<Setting> &fixed,
+                                         const std::vector<Sweep> &sweeps);
 
 }  // namespace atalla

@@ -24,8 +24,8 @@ public:
     }
 
     Violation first_violation() const {
-        for (auto rule : {&Checker::slots, &Checker::scalar_units, &Checker::lanes, &Checker::array,
-                          &Checker::moves_to_scalar, &Checker::pads, &Checker::read_ports, &Checker::dependences}) {
+        for (auto rule : {&Checker::slots, &Checker::scalar_units, &Checker::lanes, &Checker::array, &Checker::moves_to_scalar,
+                          &Checker::pads, &Checker::read_ports, &Checker::dependences}) {
             if (Violation violation = (this->*rule)()) {
                 return violation;
             }
@@ -66,8 +66,7 @@ private:
         if (found <= limit) {
             return {};
         }
-        return fmt::format("{} {} {}, but a packet issues at most {}", list(predicate), found == 1 ? "is" : "are", what,
-                           limit);
+        return fmt::format("{} {} {}, but a packet issues at most {}", list(predicate), found == 1 ? "is" : "are", what, limit);
     }
 
     Violation one_of_unit(Unit unit) const {
@@ -114,16 +113,13 @@ private:
 
     Violation pads() const {
         for (int pad = 0; pad < 4; pad++) {
-            const auto accesses = [&](int slot) {
-                return infos_[slot]->unit == Unit::Vlsu && packet_[slot].aux == pad;
-            };
+            const auto accesses = [&](int slot) { return infos_[slot]->unit == Unit::Vlsu && packet_[slot].aux == pad; };
             if (pad >= machine_.pad.count && machine_.timed() && count(accesses) > 0) {
                 return fmt::format("{} names pad {}, but the machine has pads 0..{}", list(accesses), pad,
                                    machine_.pad.count - 1);
             }
             if (count(accesses) > machine_.issue.vlsu_per_pad) {
-                return at_most(machine_.issue.vlsu_per_pad, fmt::format("vector loads or stores of pad {}", pad),
-                               accesses);
+                return at_most(machine_.issue.vlsu_per_pad, fmt::format("vector loads or stores of pad {}", pad), accesses);
             }
             const auto transfers = [&](int slot) { return infos_[slot]->unit == Unit::Sdma && pads_[slot] == pad; };
             if (count(transfers) > machine_.issue.sdma_per_pad) {

@@ -20,7 +20,6 @@ constexpr PacketPads unknown_pads = {-1, -1, -1, -1};
 // order: defined opcodes, slots, scalar units, lane units, array, move-to-scalar, vector loads and stores and transfers
 // per pad, register read ports (as encoded: x0, v0 and m0 count), then no slot reads (RAW) or writes (WAW) a register
 // that an earlier slot writes, x0, v0 and m0 excepted.
-std::optional<std::string> check_packet(const Packet &packet, const Machine &machine,
-                                        const PacketPads &pads = unknown_pads);
+std::optional<std::string> check_packet(const Packet &packet, const Machine &machine, const PacketPads &pads = unknown_pads);
 
 }  // namespace atalla

@@ -27,8 +27,8 @@ struct SourceLocation {
 struct PlacedPacket {
     uint32_t address = 0;
     Packet packet{};
-    int32_t source = -1;   // index into Program::sources, -1: unknown
-    int32_t line = 0;      // line of the file it was read from, 0: generated
+    int32_t source = -1;  // index into Program::sources, -1: unknown
+    int32_t line = 0;     // line of the file it was read from, 0: generated
     bool operator==(const PlacedPacket &) const = default;
 };
 

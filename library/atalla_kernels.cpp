@@ -46,7 +46,8 @@ void demand(std::initializer_list<std::pair<const char *, const void *>> pointer
 }
 
 int64_t elements(int64_t rows, int64_t columns) {
-    if (rows < 1 || columns < 1 || rows > most_elements / columns) throw Error(fmt::format("a matrix cannot have {} x {} elements", rows, columns));
+    if (rows < 1 || columns < 1 || rows > most_elements / columns)
+        throw Error(fmt::format("a matrix cannot have {} x {} elements", rows, columns));
     return rows * columns;
 }
 
@@ -57,7 +58,8 @@ std::vector<int64_t> shape_of(const atalla_operand &operand) {
     int64_t count = 1;
     for (const int64_t extent : shape) {
         if (extent < 1) throw Error(fmt::format("a tensor of {} has no elements", fmt::join(shape, "x")));
-        if (extent > most_elements / count) throw Error(fmt::format("a tensor cannot be as large as {}", fmt::join(shape, "x")));
+        if (extent > most_elements / count)
+            throw Error(fmt::format("a tensor cannot be as large as {}", fmt::join(shape, "x")));
         count *= extent;
     }
     return shape;
@@ -77,12 +79,16 @@ int atalla_library_open(const char *file, atalla_library **library) {
 
 void atalla_library_close(atalla_library *library) { delete library; }
 
-size_t atalla_library_kernels(const atalla_library *library) { return library == nullptr ? 0 : library->library.kernels.size(); }
+size_t atalla_library_kernels(const atalla_library *library) {
+    return library == nullptr ? 0 : library->library.kernels.size();
+}
 
-const char *atalla_library_machine(const atalla_library *library) { return library == nullptr ? "" : library->library.machine.name.c_str(); }
+const char *atalla_library_machine(const atalla_library *library) {
+    return library == nullptr ? "" : library->library.machine.name.c_str();
+}
 
-int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b, const uint16_t *bias, uint16_t *c,
-                unsigned flags, atalla_gemm_report *report) {
+int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b,
+                const uint16_t *bias, uint16_t *c, unsigned flags, atalla_gemm_report *report) {
     return guarded([&] {
         demand({{"library", library}, {"a", a}, {"b", b}, {"c", c}});
         if (flags & ~(ATALLA_GEMM_BIAS | ATALLA_GEMM_RELU)) throw Error(fmt::format("there is no flag {}", flags));
@@ -91,14 +97,17 @@ int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, 
         GemmChoice choice;
         const int64_t a_elements = elements(m, k), b_elements = elements(n, k);
         elements(m, n);
-        const Bf16 result = library->gemm.run(call, {a, a + a_elements}, {b, b + b_elements}, call.bias ? Bf16(bias, bias + n) : Bf16(), &choice);
+        const Bf16 result = library->gemm.run(call, {a, a + a_elements}, {b, b + b_elements},
+                                              call.bias ? Bf16(bias, bias + n) : Bf16(), &choice);
         std::copy(result.begin(), result.end(), c);
-        if (report) *report = {choice.cycles, choice.tiles, choice.m, choice.n, choice.k, choice.m == m && choice.n == n && choice.k == k};
+        if (report)
+            *report = {choice.cycles, choice.tiles, choice.m,
+                       choice.n,      choice.k,     choice.m == m && choice.n == n && choice.k == k};
     });
 }
 
-int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs, size_t count, uint16_t *output,
-                size_t output_elements, atalla_operator_report *report) {
+int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs,
+                    size_t count, uint16_t *output, size_t output_elements, atalla_operator_report *report) {
     return guarded([&] {
         demand({{"library", library}, {"op", op}, {"inputs", inputs}, {"output", output}});
         OperatorCall call{op, attributes == nullptr ? "{}" : attributes, {}};
@@ -109,7 +118,9 @@ int atalla_operator(const atalla_library *library, const char *op, const char *a
         OperatorChoice choice;
         const std::vector<Bf16> results = library->operators.run(call, &choice);
         if (results.size() != 1) throw Error(fmt::format("{} has {} outputs; this interface takes one", op, results.size()));
-        if (results.front().size() != output_elements) throw Error(fmt::format("{} gives {} elements, but there is room for {}", op, results.front().size(), output_elements));
+        if (results.front().size() != output_elements)
+            throw Error(
+                fmt::format("{} gives {} elements, but there is room for {}", op, results.front().size(), output_elements));
         std::copy(results.front().begin(), results.front().end(), output);
         if (report) *report = {choice.cycles, choice.runs, choice.exact()};
     });

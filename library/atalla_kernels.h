@@ -17,10 +17,10 @@ typedef struct atalla_library atalla_library; /* immutable: threads may share it
 #define ATALLA_GEMM_RELU 2u
 
 typedef struct {
-    int64_t cycles;      /* simulated, of all runs */
-    int64_t runs;        /* 1: a kernel for just this shape, or one that covers it; more: tiles */
-    int64_t m, n, k;     /* of the kernel that ran */
-    int exact;           /* whether that is the shape that was asked for */
+    int64_t cycles;  /* simulated, of all runs */
+    int64_t runs;    /* 1: a kernel for just this shape, or one that covers it; more: tiles */
+    int64_t m, n, k; /* of the kernel that ran */
+    int exact;       /* whether that is the shape that was asked for */
 } atalla_gemm_report;
 
 /* The sentence about the last failure in this thread; empty if there was none. */
@@ -34,8 +34,8 @@ const char *atalla_library_machine(const atalla_library *library);
 /* C[m,n] = A[m,k] B[n,k]^T, + bias[n] with ATALLA_GEMM_BIAS, negative values as 0 with ATALLA_GEMM_RELU. bf16 bit patterns,
  * dense, row-major. `bias` may be null without the flag, `report` always. A shape without a kernel of its own runs on one
  * that covers it, or in tiles of one. */
-int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b, const uint16_t *bias,
-                uint16_t *c, unsigned flags, atalla_gemm_report *report);
+int atalla_gemm(const atalla_library *library, int64_t m, int64_t n, int64_t k, const uint16_t *a, const uint16_t *b,
+                const uint16_t *bias, uint16_t *c, unsigned flags, atalla_gemm_report *report);
 
 /* bf16 bit patterns, dense, outermost extent first. */
 typedef struct {
@@ -50,12 +50,12 @@ typedef struct {
     int exact;      /* whether the kernel is one for just these shapes */
 } atalla_operator_report;
 
-/* Any other operator of the library by its name, with its tensors in the order that `atalla ops NAME` lists. `attributes` is the
- * JSON object of the workload, {"dim":-1}; null: none. `output` has room for `output_elements`, which must be what the
+/* Any other operator of the library by its name, with its tensors in the order that `atalla ops NAME` lists. `attributes` is
+ * the JSON object of the workload, {"dim":-1}; null: none. `output` has room for `output_elements`, which must be what the
  * operator gives. Shapes without a kernel of their own run on one whose tensors are independent parts of the same
  * shape, such as rows; if there is none the call fails. `report` may be null. */
-int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs, size_t count, uint16_t *output,
-                size_t output_elements, atalla_operator_report *report);
+int atalla_operator(const atalla_library *library, const char *op, const char *attributes, const atalla_operand *inputs,
+                    size_t count, uint16_t *output, size_t output_elements, atalla_operator_report *report);
 
 #ifdef __cplusplus
 }

@@ -16,9 +16,9 @@ struct GemmCall {
 
 struct GemmChoice {
     const LibraryKernel *kernel = nullptr;
-    int64_t m = 0, n = 0, k = 0;      // of the kernel
-    int64_t tiles = 1;                // runs of the kernel
-    int64_t cycles = 0;               // of all runs
+    int64_t m = 0, n = 0, k = 0;  // of the kernel
+    int64_t tiles = 1;            // runs of the kernel
+    int64_t cycles = 0;           // of all runs
     bool exact() const { return tiles == 1; }
 };
 

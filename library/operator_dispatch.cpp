@@ -36,12 +36,13 @@ Shape outer_part(const Shape &shape, int64_t items) {
 // What is left of `shape` before the extents that an item has; nothing if an item of it has others.
 std::optional<Shape> outer_part_of_call(const Shape &shape, const Shape &of_kernel, const Shape &outer) {
     const auto inner = static_cast<std::ptrdiff_t>(of_kernel.size() - outer.size());
-    if (std::ssize(shape) < inner || !std::equal(of_kernel.end() - inner, of_kernel.end(), shape.end() - inner)) return std::nullopt;
+    if (std::ssize(shape) < inner || !std::equal(of_kernel.end() - inner, of_kernel.end(), shape.end() - inner))
+        return std::nullopt;
     return Shape(shape.begin(), shape.end() - inner);
 }
 
-// Whether a kernel over items of these outer extents means the same over those: attributes count dimensions from the first, and a
-// dimension of one element hides what is done along it.
+// Whether a kernel over items of these outer extents means the same over those: attributes count dimensions from the first, and
+// a dimension of one element hides what is done along it.
 bool means_the_same(const Shape &of_kernel, const Shape &of_call, bool attributes) {
     const bool has_one = std::ranges::find(of_kernel, 1) != of_kernel.end();
     if (!has_one && !attributes) return true;
@@ -71,7 +72,8 @@ OperatorDispatch::OperatorDispatch(const KernelLibrary &library) : library_(libr
         }
         // A kernel that takes other tensors than its operator is called by its library's own names only.
         bool same = entry.shapes.size() == kernel.inputs.size();
-        for (size_t i = 0; same && i < entry.shapes.size(); i++) same = elements(entry.shapes[i]) == kernel.inputs[i].elements();
+        for (size_t i = 0; same && i < entry.shapes.size(); i++)
+            same = elements(entry.shapes[i]) == kernel.inputs[i].elements();
         if (same) entries_[{kernel.op, workload.at("attributes").dump()}].push_back(std::move(entry));
     }
 }
@@ -111,22 +113,27 @@ std::optional<OperatorChoice> OperatorDispatch::choose(const OperatorCall &call)
         const std::optional<OperatorChoice> choice = fit(entry, call);
         if (!choice) continue;
         if (choice->exact()) return choice;
-        if (!best || std::tie(choice->cycles, choice->kernel->workload) < std::tie(best->cycles, best->kernel->workload)) best = choice;
+        if (!best || std::tie(choice->cycles, choice->kernel->workload) < std::tie(best->cycles, best->kernel->workload))
+            best = choice;
     }
     return best;
 }
 
 std::vector<Bf16> OperatorDispatch::run(const OperatorCall &call, OperatorChoice *chosen) const {
     for (const CallTensor &tensor : call.inputs)
-        if (std::ranges::any_of(tensor.shape, [](int64_t extent) { return extent < 1; })) throw Error(fmt::format("{}: a tensor of {} has no elements", call.op, fmt::join(tensor.shape, "x")));
+        if (std::ranges::any_of(tensor.shape, [](int64_t extent) { return extent < 1; }))
+            throw Error(fmt::format("{}: a tensor of {} has no elements", call.op, fmt::join(tensor.shape, "x")));
     const std::optional<OperatorChoice> choice = choose(call);
     if (!choice)
-        throw Error(fmt::format("the library for machine {} has no kernel that serves {} of {} with attributes {}: `atalla library list` shows what it has", library_.machine.name, call.op,
-                                shapes_text(call), canonical(call.attributes)));
+        throw Error(
+            fmt::format("the library for machine {} has no kernel that serves {} of {} with attributes {}: `atalla library "
+                        "list` shows what it has",
+                        library_.machine.name, call.op, shapes_text(call), canonical(call.attributes)));
     const LibraryKernel &kernel = *choice->kernel;
     const int64_t wanted = choice->exact() ? 1 : choice->items, each = choice->exact() ? 1 : kernel.items;
     std::vector<Bf16> results;
-    for (const LibraryTensor &output : kernel.outputs) results.emplace_back(static_cast<size_t>(output.elements() / each * wanted));
+    for (const LibraryTensor &output : kernel.outputs)
+        results.emplace_back(static_cast<size_t>(output.elements() / each * wanted));
     OperatorChoice done = *choice;
     done.cycles = 0;
     for (int64_t first = 0; first < wanted; first += each) {

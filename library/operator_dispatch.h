@@ -11,21 +11,21 @@
 namespace atalla {
 
 struct CallTensor {
-    std::vector<int64_t> shape;   // outermost extent first
+    std::vector<int64_t> shape;  // outermost extent first
     const uint16_t *data = nullptr;
 };
 
 struct OperatorCall {
     std::string op;
-    std::string attributes = "{}";   // JSON object, as in the workload
+    std::string attributes = "{}";  // JSON object, as in the workload
     std::vector<CallTensor> inputs;
 };
 
 struct OperatorChoice {
     const LibraryKernel *kernel = nullptr;
-    int64_t items = 0;        // independent parts of this call; 0: the kernel's own shape
+    int64_t items = 0;  // independent parts of this call; 0: the kernel's own shape
     int64_t runs = 1;
-    int64_t cycles = 0;       // of all runs
+    int64_t cycles = 0;  // of all runs
     bool exact() const { return items == 0; }
 };
 
@@ -46,12 +46,12 @@ public:
 private:
     struct Entry {
         const LibraryKernel *kernel;
-        std::vector<std::vector<int64_t>> shapes;   // of the inputs
+        std::vector<std::vector<int64_t>> shapes;  // of the inputs
     };
     std::optional<OperatorChoice> fit(const Entry &entry, const OperatorCall &call) const;
 
     const KernelLibrary &library_;
-    std::map<std::pair<std::string, std::string>, std::vector<Entry>> entries_;   // by operator and attributes
+    std::map<std::pair<std::string, std::string>, std::vector<Entry>> entries_;  // by operator and attributes
 };
 
 }  // namespace atalla

@@ -30,7 +30,8 @@ void arrange_constants(Graph &graph, std::vector<PlacedNode> &placed, const Mach
         if (node.place != PlacedNode::Device) continue;
         std::optional<Arrangement> chosen;
         for (Arrangement &arrangement : node.workload->arrangements(machine))
-            if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr && take(node, arrangement)) chosen = std::move(arrangement);
+            if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr && take(node, arrangement))
+                chosen = std::move(arrangement);
         if (!chosen) continue;
         ValueId &input = node.inputs[chosen->input];
         const std::string name = fmt::format("{}_arranged", graph.value(input).name);

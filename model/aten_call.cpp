@@ -29,17 +29,28 @@ nlohmann::json json_of(const Argument &argument) {
 
 ElementType element_type(DType type) {
     switch (type) {
-    case DType::Bool: return ElementType::Bool;
-    case DType::UInt8: return ElementType::UInt8;
-    case DType::Int8: return ElementType::Int8;
-    case DType::Int16: return ElementType::Int16;
-    case DType::Int32: return ElementType::Int32;
-    case DType::Int64: return ElementType::Int64;
-    case DType::Float16: return ElementType::Float16;
-    case DType::BFloat16: return ElementType::BFloat16;
-    case DType::Float32: return ElementType::Float32;
-    case DType::Float64: return ElementType::Float64;
-    default: return ElementType::Other;
+        case DType::Bool:
+            return ElementType::Bool;
+        case DType::UInt8:
+            return ElementType::UInt8;
+        case DType::Int8:
+            return ElementType::Int8;
+        case DType::Int16:
+            return ElementType::Int16;
+        case DType::Int32:
+            return ElementType::Int32;
+        case DType::Int64:
+            return ElementType::Int64;
+        case DType::Float16:
+            return ElementType::Float16;
+        case DType::BFloat16:
+            return ElementType::BFloat16;
+        case DType::Float32:
+            return ElementType::Float32;
+        case DType::Float64:
+            return ElementType::Float64;
+        default:
+            return ElementType::Other;
     }
 }
 
@@ -54,10 +65,12 @@ NodeCall aten_call(const Graph &graph, const Node &node) {
             given.tensors.push_back({constant_sizes(graph.type(id).sizes), element_type(graph.type(id).dtype)});
             result.tensors.push_back(id);
         };
-        if (const auto *id = std::get_if<ValueId>(&argument.value)) add(*id);
+        if (const auto *id = std::get_if<ValueId>(&argument.value))
+            add(*id);
         else if (const auto *ids = std::get_if<std::vector<ValueId>>(&argument.value))
             for (ValueId one : *ids) add(one);
-        else given.value = json_of(argument.value);
+        else
+            given.value = json_of(argument.value);
         result.call.arguments.push_back(std::move(given));
     }
     return result;

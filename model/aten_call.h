@@ -10,7 +10,7 @@ namespace atalla {
 
 struct NodeCall {
     AtenCall call;
-    std::vector<ValueId> tensors;   // of the call, in its order, lists flattened
+    std::vector<ValueId> tensors;  // of the call, in its order, lists flattened
 };
 
 // Error if a size is not constant.

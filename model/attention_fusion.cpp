@@ -17,7 +17,9 @@ bool exchanges_heads(const Node &node) {
     const auto rank = static_cast<int64_t>(dims.size());
     if (rank < 3) return false;
     for (int64_t d = 0; d < rank; d++) {
-        const int64_t from = (dims[static_cast<size_t>(d)] + rank) % rank, wanted = d == rank - 3 ? rank - 2 : d == rank - 2 ? rank - 3 : d;
+        const int64_t from = (dims[static_cast<size_t>(d)] + rank) % rank, wanted = d == rank - 3   ? rank - 2
+                                                                                    : d == rank - 2 ? rank - 3
+                                                                                                    : d;
         if (from != wanted) return false;
     }
     return true;
@@ -25,15 +27,21 @@ bool exchanges_heads(const Node &node) {
 
 }  // namespace
 
-std::vector<Fusion> attention_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node) {
+std::vector<Fusion> attention_fusions(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                      const std::vector<std::vector<int32_t>> &uses, int32_t node) {
     const Node &attention = graph.nodes[static_cast<size_t>(node)];
     if (attention.target != "aten::scaled_dot_product_attention" || attention.outputs.size() != 1) return {};
-    const auto is_transpose = [&](int32_t at) { return placed[static_cast<size_t>(at)].place == PlacedNode::Device && exchanges_heads(graph.nodes[static_cast<size_t>(at)]); };
-    const auto has_one_use = [&](ValueId id) { return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id); };
+    const auto is_transpose = [&](int32_t at) {
+        return placed[static_cast<size_t>(at)].place == PlacedNode::Device &&
+               exchanges_heads(graph.nodes[static_cast<size_t>(at)]);
+    };
+    const auto has_one_use = [&](ValueId id) {
+        return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id);
+    };
     NodeCall call = aten_call(graph, attention);
     Fusion fusion;
     std::string heads_inside;
-    size_t position = 0;   // in call.tensors
+    size_t position = 0;  // in call.tensors
     for (AtenArgument &argument : call.call.arguments) {
         const bool one_of_three = argument.name == "query" || argument.name == "key" || argument.name == "value";
         for (TensorMeta &tensor : argument.tensors) {

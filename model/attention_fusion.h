@@ -10,6 +10,7 @@
 namespace atalla {
 
 // Of an attention node of the accelerator; none if it has no such transpose. `uses`: the graph's.
-std::vector<Fusion> attention_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node);
+std::vector<Fusion> attention_fusions(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                      const std::vector<std::vector<int32_t>> &uses, int32_t node);
 
 }  // namespace atalla

@@ -16,7 +16,9 @@ namespace atalla {
 
 namespace {
 
-bool permutes(const Node &node, const std::vector<int64_t> &dims) { return node.target == "aten::permute" && node.integers("dims") == dims; }
+bool permutes(const Node &node, const std::vector<int64_t> &dims) {
+    return node.target == "aten::permute" && node.integers("dims") == dims;
+}
 
 // [channels][1][y][x] as [y][x][channels].
 HostTensor channels_last(const HostTensor &weight) {
@@ -32,22 +34,28 @@ std::map<std::string, std::string> words_of(const Workload &workload) {
     std::map<std::string, std::string> words;
     for (const auto &[name, value] : request.at("attributes").items()) {
         if (value.is_null()) continue;
-        if (value.is_array()) words[name] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
-        else words[name] = value.is_string() ? value.get<std::string>() : value.dump();
+        if (value.is_array())
+            words[name] = fmt::format("{}", fmt::join(value.get<std::vector<int64_t>>(), ","));
+        else
+            words[name] = value.is_string() ? value.get<std::string>() : value.dump();
     }
     return words;
 }
 
 class ChannelsFusions {
 public:
-    ChannelsFusions(Graph &graph, const std::vector<PlacedNode> &placed) : graph_(graph), placed_(placed), uses_(graph.uses()) {}
+    ChannelsFusions(Graph &graph, const std::vector<PlacedNode> &placed)
+        : graph_(graph), placed_(placed), uses_(graph.uses()) {}
 
-    // The fusion around a node, its weight as it stands in the graph. The transpose in front is not of it, unless nothing else reads it.
+    // The fusion around a node, its weight as it stands in the graph. The transpose in front is not of it, unless nothing else
+    // reads it.
     std::optional<Fusion> around(int32_t node) const {
         const Node &windows = graph_.nodes[static_cast<size_t>(node)];
         const PlacedNode &own = placed_[static_cast<size_t>(node)];
         const bool convolution = windows.target == "aten::conv2d";
-        if ((!convolution && windows.target != "aten::max_pool2d" && windows.target != "aten::avg_pool2d") || own.place != PlacedNode::Device) return {};
+        if ((!convolution && windows.target != "aten::max_pool2d" && windows.target != "aten::avg_pool2d") ||
+            own.place != PlacedNode::Device)
+            return {};
         const ValueId image = own.inputs.at(0), result = windows.outputs[0];
         const int32_t before = transpose_before(node);
         const ValueId places = before >= 0 ? graph_.nodes[static_cast<size_t>(before)].tensor("self") : places_of(image);
@@ -69,19 +77,21 @@ public:
         if (is_depthwise(node)) {
             const HostTensor &weight = *graph_.constant_data(own.inputs.at(1));
             kernel.op = &find_operator("conv_depthwise_nhwc");
-            words = {{"stride", words.at("stride")}, {"padding", words.at("padding")}};   // which may be more than that of the node
+            words = {{"stride", words.at("stride")},
+                     {"padding", words.at("padding")}};  // which may be more than that of the node
             tensors.emplace_back("weight", Shape{weight.sizes[2], weight.sizes[3], weight.sizes[0]});
             if (kernel.inputs.size() > 2) tensors.emplace_back("bias", Shape{weight.sizes[0]});
         } else {
             kernel.op = own.op;
             words["layout"] = "nhwc";
             tensors.clear();
-            for (size_t i = 0; i < kernel.inputs.size(); i++) tensors.emplace_back(kernel.op->tensors()[i].name, constant_sizes(graph_.type(kernel.inputs[i]).sizes));
+            for (size_t i = 0; i < kernel.inputs.size(); i++)
+                tensors.emplace_back(kernel.op->tensors()[i].name, constant_sizes(graph_.type(kernel.inputs[i]).sizes));
         }
         try {
             kernel.workload = kernel.op->workload_of(tensors, words);
         } catch (const Error &) {
-            return {};   // a kernel that it does not take
+            return {};  // a kernel that it does not take
         }
         return fusion;
     }
@@ -90,7 +100,8 @@ public:
         const Node &convolution = graph_.nodes[static_cast<size_t>(node)];
         if (convolution.target != "aten::conv2d") return false;
         const HostTensor *weight = graph_.constant_data(placed_[static_cast<size_t>(node)].inputs.at(1));
-        return weight != nullptr && weight->sizes.size() == 4 && weight->sizes[1] == 1 && weight->sizes[0] > 1 && convolution.integer("groups") == weight->sizes[0];
+        return weight != nullptr && weight->sizes.size() == 4 && weight->sizes[1] == 1 && weight->sizes[0] > 1 &&
+               convolution.integer("groups") == weight->sizes[0];
     }
 
     // A transpose whose readers are all in fusions is of the first one.
@@ -101,7 +112,9 @@ public:
             const int32_t before = transpose_before(fusion.nodes[fusion.nodes.size() - 2]);
             if (before < 0) continue;
             const ValueId image = graph_.nodes[static_cast<size_t>(before)].outputs[0];
-            if (taken.contains(before) || graph_.is_output(image) || !std::ranges::all_of(uses_of(image), [&](int32_t user) { return taken.contains(user); })) continue;
+            if (taken.contains(before) || graph_.is_output(image) ||
+                !std::ranges::all_of(uses_of(image), [&](int32_t user) { return taken.contains(user); }))
+                continue;
             fusion.nodes.insert(fusion.nodes.begin(), before);
             taken.insert(before);
         }
@@ -115,10 +128,12 @@ private:
         return producer >= 0 && permutes(graph_.nodes[static_cast<size_t>(producer)], {0, 3, 1, 2}) ? producer : -1;
     }
 
-    // An image with its channels innermost, which another node reads so; none if there is no such node before its second reader.
+    // An image with its channels innermost, which another node reads so; none if there is no such node before its second
+    // reader.
     ValueId places_of(ValueId image) const {
         for (const int32_t user : uses_of(image))
-            if (permutes(graph_.nodes[static_cast<size_t>(user)], {0, 2, 3, 1})) return graph_.nodes[static_cast<size_t>(user)].outputs[0];
+            if (permutes(graph_.nodes[static_cast<size_t>(user)], {0, 2, 3, 1}))
+                return graph_.nodes[static_cast<size_t>(user)].outputs[0];
         return {};
     }
 
@@ -140,7 +155,8 @@ std::vector<Fusion> find_channels_fusions(Graph &graph, const std::vector<Placed
     for (Fusion &fusion : fusions) {
         if (!found.is_depthwise(fusion.nodes[fusion.nodes.size() - 2])) continue;
         ValueId &weight = fusion.kernel.inputs[1];
-        weight = graph.add_constant(fmt::format("{}_arranged", graph.value(weight).name), channels_last(*graph.constant_data(weight)));
+        weight = graph.add_constant(fmt::format("{}_arranged", graph.value(weight).name),
+                                    channels_last(*graph.constant_data(weight)));
     }
     return fusions;
 }

@@ -33,8 +33,10 @@ std::unique_ptr<loadable::PortT> port_of(const Graph &graph, ValueId id, const s
     port->dtype = loadable_type(graph, id);
     for (const SymInt &size : graph.type(id).sizes) {
         auto dim = std::make_unique<loadable::DimT>();
-        if (size.is_constant()) dim->size = size.value();
-        else dim->expression = size.text();
+        if (size.is_constant())
+            dim->size = size.value();
+        else
+            dim->expression = size.text();
         port->dims.push_back(std::move(dim));
     }
     return port;
@@ -44,7 +46,8 @@ std::unique_ptr<loadable::PortT> port_of(const Graph &graph, ValueId id, const s
 std::map<int, int32_t> find_states(const Graph &graph) {
     std::map<int, int32_t> states;
     for (const GraphOutput &output : graph.outputs)
-        if (output.kind == GraphOutput::Kind::Mutation && graph.inputs[static_cast<size_t>(output.target)].kind != GraphInput::Kind::User)
+        if (output.kind == GraphOutput::Kind::Mutation &&
+            graph.inputs[static_cast<size_t>(output.target)].kind != GraphInput::Kind::User)
             states.try_emplace(output.target, static_cast<int32_t>(states.size()));
     return states;
 }
@@ -60,20 +63,25 @@ void check_sizes(const Graph &graph, const Bindings &bindings) {
         const auto found = bindings.find(name);
         if (found == bindings.end()) throw Error(fmt::format("no size is given for {}", name));
         if (found->second < symbol.least || (symbol.most && found->second > *symbol.most))
-            throw Error(fmt::format("{} = {} is out of the range of the export, [{}, {}]", name, found->second, symbol.least, symbol.most ? fmt::format("{}", *symbol.most) : "infinity"));
+            throw Error(fmt::format("{} = {} is out of the range of the export, [{}, {}]", name, found->second, symbol.least,
+                                    symbol.most ? fmt::format("{}", *symbol.most) : "infinity"));
     }
     for (const auto &[name, value] : bindings)
         if (!graph.symbols.contains(name)) throw Error(fmt::format("the model has no size '{}'", name));
 }
 
 bool are_close(int64_t cycles, int64_t others, double share) {
-    return std::abs(static_cast<double>(cycles) - static_cast<double>(others)) < share * static_cast<double>(std::max(cycles, others));
+    return std::abs(static_cast<double>(cycles) - static_cast<double>(others)) <
+           share * static_cast<double>(std::max(cycles, others));
 }
 bool are_close_kernels(int64_t cycles, int64_t others) { return are_close(cycles, others, 0.1); }
 // Calls of the host and cycles of models.
-bool are_close_models(const std::pair<int64_t, int64_t> &cost, const std::pair<int64_t, int64_t> &other) { return cost.first == other.first && are_close(cost.second, other.second, 0.2); }
+bool are_close_models(const std::pair<int64_t, int64_t> &cost, const std::pair<int64_t, int64_t> &other) {
+    return cost.first == other.first && are_close(cost.second, other.second, 0.2);
+}
 // Prices of alternatives: quick ones where they are not close.
-template <typename One, typename Other, typename Close> auto compared(const One &one, const Other &other, const Close &close) {
+template <typename One, typename Other, typename Close>
+auto compared(const One &one, const Other &other, const Close &close) {
     const std::pair quick{one(Effort::Quick), other(Effort::Quick)};
     return close(quick.first, quick.second) ? std::pair{one(Effort::Full), other(Effort::Full)} : quick;
 }
@@ -112,14 +120,17 @@ private:
         for (const GraphInput &input : graph_.inputs)
             if (input.kind == GraphInput::Kind::User && input.value) {
                 if (graph_.value(input.value).kind != Value::Kind::Tensor)
-                    throw Error(fmt::format("input {} is a number; only tensors can be inputs of a compiled model", input.name));
+                    throw Error(
+                        fmt::format("input {} is a number; only tensors can be inputs of a compiled model", input.name));
                 model_.inputs.push_back(port_of(graph_, input.value, input.name));
             }
         for (const GraphOutput &output : graph_.outputs) {
             const auto *id = std::get_if<ValueId>(&output.value);
             if (id == nullptr || !*id || graph_.value(*id).kind != Value::Kind::Tensor) continue;
-            if (output.kind == GraphOutput::Kind::User) model_.outputs.push_back(port_of(graph_, *id, output.name));
-            else if (const GraphInput &target = graph_.inputs[static_cast<size_t>(output.target)]; target.kind == GraphInput::Kind::User)
+            if (output.kind == GraphOutput::Kind::User)
+                model_.outputs.push_back(port_of(graph_, *id, output.name));
+            else if (const GraphInput &target = graph_.inputs[static_cast<size_t>(output.target)];
+                     target.kind == GraphInput::Kind::User)
                 model_.outputs.push_back(port_of(graph_, *id, fmt::format("{} (mutated)", target.name)));
         }
         for (const auto &[name, symbol] : graph_.symbols) {
@@ -130,7 +141,8 @@ private:
             made->filled = options_.fill;
             if (options_.fill)
                 if (const std::string why = dependence(graph_, name); !why.empty())
-                    throw Error(fmt::format("calls cannot be filled up to a larger {}: {}; compile each size by itself", name, why));
+                    throw Error(
+                        fmt::format("calls cannot be filled up to a larger {}: {}; compile each size by itself", name, why));
             model_.symbols.push_back(std::move(made));
         }
         model_.guards = graph_.guards;
@@ -158,35 +170,39 @@ private:
         const std::vector<PlacedNode> &placed = prepared.placed;
         if (model_.specializations.empty()) report(graph, placed);
         used_.insert(kernel_of.begin(), kernel_of.end());
-        auto [made, plan] = make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
+        auto [made, plan] =
+            make_specialization({graph, placed, kernel_of, kernels_.kernels(), states, options_.one_by_one}, machine_, pool_);
         for (const auto &[name, value] : bindings) {
             auto symbol = std::make_unique<loadable::SymbolValueT>();
             symbol->name = name;
             symbol->value = value;
             made->symbols.push_back(std::move(symbol));
         }
-        for (const auto &[kernel, fusion] : prepared.fusions) made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
+        for (const auto &[kernel, fusion] : prepared.fusions)
+            made->fusions.push_back(std::make_unique<loadable::FusionT>(fusion));
         model_.specializations.push_back(std::move(made));
         plans_.push_back(std::move(plan));
     }
 
     struct Prepared {
-        std::shared_ptr<Graph> graph;   // of all ways to fuse its operators
+        std::shared_ptr<Graph> graph;  // of all ways to fuse its operators
         std::vector<PlacedNode> placed;
-        std::map<std::string, loadable::FusionT> fusions;   // what was tried, by kernel
-        std::vector<PlacedNode> parts;     // as placed was before operators were fused
-        std::set<std::string> taken;       // kernels of fusions of these
-        std::set<std::string> undecided;   // kernels whose cycles and those of their parts, each run alone, are so close that the program decides
+        std::map<std::string, loadable::FusionT> fusions;  // what was tried, by kernel
+        std::vector<PlacedNode> parts;                     // as placed was before operators were fused
+        std::set<std::string> taken;                       // kernels of fusions of these
+        std::set<std::string>
+            undecided;  // kernels whose cycles and those of their parts, each run alone, are so close that the program decides
     };
     // Kernels of fusions, by title, that are taken wherever they can be (true), or nowhere.
     using Decisions = std::map<std::string, bool>;
 
     struct Verified {
         Prepared prepared;
-        std::vector<int> kernel_of;   // by node, -1: none
+        std::vector<int> kernel_of;  // by node, -1: none
     };
 
-    // With kernels that give right results. A schedule that does not gives way to another, with which another layout or fusion may be better.
+    // With kernels that give right results. A schedule that does not gives way to another, with which another layout or fusion
+    // may be better.
     Verified verified(const Bindings &bindings) {
         while (true) {
             Prepared prepared = faster_layout(bindings);
@@ -233,7 +249,7 @@ private:
                 if (best && !costs_no_more(prepared, *best)) continue;
                 best = std::move(prepared);
             } catch (const Error &) {
-                if (!changed && !best) throw;   // otherwise something that only another layout has a kernel for
+                if (!changed && !best) throw;  // otherwise something that only another layout has a kernel for
             }
         }
         return std::move(*best);
@@ -265,14 +281,16 @@ private:
             try {
                 sum.second += kernels_.cycles(*node.op, node.workload, effort);
             } catch (const Error &) {
-                sum.first++;   // no schedule of it compiles
+                sum.first++;  // no schedule of it compiles
             }
         }
         return sum;
     }
 
     bool costs_no_more(const Prepared &prepared, const Prepared &other) {
-        const auto [cost_of_one, cost_of_other] = compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); }, are_close_models);
+        const auto [cost_of_one, cost_of_other] =
+            compared([&](Effort effort) { return cost(prepared, effort); }, [&](Effort effort) { return cost(other, effort); },
+                     are_close_models);
         return cost_of_one <= cost_of_other;
     }
 
@@ -282,30 +300,34 @@ private:
             try {
                 return kernels_.cycles(op, workload, effort);
             } catch (const Error &) {
-                return int64_t{INT64_MAX};   // no schedule of it compiles
+                return int64_t{INT64_MAX};  // no schedule of it compiles
             }
         };
         std::map<const PlacedNode *, std::shared_ptr<const Workload>> best;
-        arrange_constants(*prepared.graph, prepared.placed, machine_, [&](const PlacedNode &node, const Arrangement &arrangement) {
-            std::shared_ptr<const Workload> &so_far = best.try_emplace(&node, node.workload).first->second;
-            loadable::FusionT found;
-            found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
-            std::tie(found.cycles, found.apart) = compared([&](Effort effort) { return cycles(*node.op, arrangement.workload, effort); },
-                                                           [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close_kernels);
-            if (found.cycles == INT64_MAX) return false;
-            found.chosen = found.cycles < found.apart;
-            prepared.fusions.try_emplace(found.kernel, found).first->second.calls++;
-            if (found.chosen) so_far = arrangement.workload;
-            return found.chosen;
-        });
+        arrange_constants(*prepared.graph, prepared.placed, machine_,
+                          [&](const PlacedNode &node, const Arrangement &arrangement) {
+                              std::shared_ptr<const Workload> &so_far = best.try_emplace(&node, node.workload).first->second;
+                              loadable::FusionT found;
+                              found.kernel = fmt::format("{} {}", node.op->name(), arrangement.workload->title());
+                              std::tie(found.cycles, found.apart) =
+                                  compared([&](Effort effort) { return cycles(*node.op, arrangement.workload, effort); },
+                                           [&](Effort effort) { return cycles(*node.op, so_far, effort); }, are_close_kernels);
+                              if (found.cycles == INT64_MAX) return false;
+                              found.chosen = found.cycles < found.apart;
+                              prepared.fusions.try_emplace(found.kernel, found).first->second.calls++;
+                              if (found.chosen) so_far = arrangement.workload;
+                              return found.chosen;
+                          });
     }
 
-    // Of a kernel; `arranged`: with its constant weights in the order that arrange() will give them. Error if no schedule of it compiles.
+    // Of a kernel; `arranged`: with its constant weights in the order that arrange() will give them. Error if no schedule of it
+    // compiles.
     int64_t cycles_of(const Graph &graph, const PlacedNode &node, bool arranged, Effort effort) {
         std::vector<std::shared_ptr<const Workload>> workloads = {node.workload};
         if (arranged)
             for (const Arrangement &arrangement : node.workload->arrangements(machine_))
-                if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr) workloads.push_back(arrangement.workload);
+                if (graph.constant_data(node.inputs.at(arrangement.input)) != nullptr)
+                    workloads.push_back(arrangement.workload);
         std::optional<int64_t> least;
         std::string failure;
         for (const std::shared_ptr<const Workload> &workload : workloads) {
@@ -322,7 +344,8 @@ private:
 
     // What one kernel computes in fewer cycles than several, or what was decided. Returns the titles of what it takes.
     using FindFusions = std::function<std::vector<Fusion>(Graph &, const std::vector<PlacedNode> &, const FusionSavings &)>;
-    std::set<std::string> fuse(Prepared &prepared, const FindFusions &find, bool arranged, const Decisions &decided = {}, const std::function<void(const Fusion &, const loadable::FusionT &)> &priced = {}) {
+    std::set<std::string> fuse(Prepared &prepared, const FindFusions &find, bool arranged, const Decisions &decided = {},
+                               const std::function<void(const Fusion &, const loadable::FusionT &)> &priced = {}) {
         auto &placed = prepared.placed;
         promised_.clear();
         std::map<std::string, uint32_t> calls;
@@ -330,7 +353,8 @@ private:
         const auto saves = [&](const Fusion &fusion) -> int64_t {
             loadable::FusionT found;
             found.kernel = title_of(fusion.kernel);
-            if (const auto decision = decided.find(found.kernel); decision != decided.end()) return decision->second ? decided_savings : 0;
+            if (const auto decision = decided.find(found.kernel); decision != decided.end())
+                return decision->second ? decided_savings : 0;
             if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
             const auto together = [&](Effort effort) { return cycles_of(*prepared.graph, fusion.kernel, arranged, effort); };
             const auto apart = [&](Effort effort) {
@@ -342,13 +366,13 @@ private:
                     }
                     return sum;
                 } catch (const Error &) {
-                    return int64_t{INT64_MAX};   // only together on the accelerator
+                    return int64_t{INT64_MAX};  // only together on the accelerator
                 }
             };
             try {
                 std::tie(found.cycles, found.apart) = compared(together, apart, are_close_kernels);
             } catch (const Error &) {
-                return 0;   // no schedule of it compiles
+                return 0;  // no schedule of it compiles
             }
             loadable::FusionT &noted = prepared.fusions.try_emplace(found.kernel, found).first->second;
             noted.calls = std::max(noted.calls, ++calls[found.kernel]);
@@ -372,17 +396,21 @@ private:
         // Cycles that a boundary between kernels hides or adds at most.
         constexpr int64_t most_hidden = 2000;
         const auto is_undecided = [&](const Fusion &fusion, const loadable::FusionT &found) {
-            const auto parts = std::ranges::count_if(fusion.nodes, [&](int32_t node) { return prepared.parts[static_cast<size_t>(node)].place == PlacedNode::Device; });
-            if (std::abs(found.apart - found.cycles) <= most_hidden * std::max<int64_t>(parts - 1, 1)) prepared.undecided.insert(found.kernel);
+            const auto parts = std::ranges::count_if(fusion.nodes, [&](int32_t node) {
+                return prepared.parts[static_cast<size_t>(node)].place == PlacedNode::Device;
+            });
+            if (std::abs(found.apart - found.cycles) <= most_hidden * std::max<int64_t>(parts - 1, 1))
+                prepared.undecided.insert(found.kernel);
         };
         for (const std::string &title : prepared.taken) prepared.fusions.at(title).chosen = false;
         prepared.taken = fuse(prepared, find_fusions, false, decided, is_undecided);
     }
 
-    // A kernel that is run alone begins with nothing before it and ends when its last result has left. In a program it overlaps with its neighbours, and finds
-    // its code in the instruction cache or not. Fusions that are close alone are taken or not by what the program takes, all of one kernel at once.
+    // A kernel that is run alone begins with nothing before it and ends when its last result has left. In a program it overlaps
+    // with its neighbours, and finds its code in the instruction cache or not. Fusions that are close alone are taken or not by
+    // what the program takes, all of one kernel at once.
     void decide_in_program(Prepared &best) {
-        constexpr int64_t most_whole = 1'000'000;   // cycles
+        constexpr int64_t most_whole = 1'000'000;  // cycles
         const bool whole = cost(best, Effort::Quick).second <= most_whole;
         ProgramPrices prices(kernels_);
         ProgramPrices::Cost least = prices.cost(*best.graph, best.placed, whole);
@@ -399,7 +427,7 @@ private:
                     if (!prices.takes_less(cost, least)) continue;
                     least = std::move(cost);
                 } catch (const Error &) {
-                    continue;   // memory does not hold it
+                    continue;  // memory does not hold it
                 }
                 best = std::move(other);
                 decided = std::move(others);
@@ -414,11 +442,11 @@ private:
         if (is_new) entry->second = kernels_.drafted(*kernel.op, kernel.workload);
         return entry->second;
     }
-    // Whether a kernel of two products is worth its runs. Large ones never were: both products' code shares the instruction cache, which the draft does not
-    // know. It has to promise more than another kernel of theirs.
+    // Whether a kernel of two products is worth its runs. Large ones never were: both products' code shares the instruction
+    // cache, which the draft does not know. It has to promise more than another kernel of theirs.
     bool may_save(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
-        constexpr double large = 50'000;   // cycles
-        if (!machine_.timed()) return false;   // its pads have no room for the rows
+        constexpr double large = 50'000;      // cycles
+        if (!machine_.timed()) return false;  // its pads have no room for the rows
         double apart = 0;
         for (const int32_t node : fusion.nodes) {
             const PlacedNode &part = placed[static_cast<size_t>(node)];
@@ -433,13 +461,16 @@ private:
         return true;
     }
 
-    static std::string title_of(const PlacedNode &kernel) { return fmt::format("{} {}", kernel.op->name(), kernel.workload->title()); }
+    static std::string title_of(const PlacedNode &kernel) {
+        return fmt::format("{} {}", kernel.op->name(), kernel.workload->title());
+    }
 
     void report(const Graph &graph, const std::vector<PlacedNode> &placed) {
         std::map<std::tuple<bool, std::string, std::string>, uint32_t> calls;
         for (size_t n = 0; n < placed.size(); n++) {
             const bool device = placed[n].place == PlacedNode::Device || placed[n].fused;
-            if (device || placed[n].place == PlacedNode::Host) calls[{!device, graph.nodes[n].target, device ? "" : placed[n].reason}]++;
+            if (device || placed[n].place == PlacedNode::Host)
+                calls[{!device, graph.nodes[n].target, device ? "" : placed[n].reason}]++;
         }
         for (const auto &[key, count] : calls) {
             auto finding = std::make_unique<loadable::FindingT>();
@@ -455,7 +486,8 @@ private:
         constexpr uint64_t largest = uint64_t{2'000'000'000};
         uint64_t bytes = 0;
         for (const auto &constant : model_.constants) bytes += constant->data.size();
-        if (bytes > largest) throw Error(fmt::format("the model's constants take {} bytes, but a loadable holds at most {}", bytes, largest));
+        if (bytes > largest)
+            throw Error(fmt::format("the model's constants take {} bytes, but a loadable holds at most {}", bytes, largest));
         CompiledModel result;
         result.bytes = loadable_bytes(model_);
         for (auto &constant : model_.constants) constant->data.clear();
@@ -471,9 +503,9 @@ private:
     const Machine &machine_;
     const CompileModelOptions &options_;
     KernelSet kernels_;
-    std::set<int> used_;                                  // of kernels_
-    std::map<std::string, std::optional<double>> drafted_;   // of kernels of two products and their parts, by title
-    std::map<int32_t, double> promised_;                  // cycles, by the second product of kernels of two
+    std::set<int> used_;                                    // of kernels_
+    std::map<std::string, std::optional<double>> drafted_;  // of kernels of two products and their parts, by title
+    std::map<int32_t, double> promised_;                    // cycles, by the second product of kernels of two
     ConstantPool pool_;
     loadable::ModelT model_;
     std::vector<ModelPlan> plans_;
@@ -487,6 +519,8 @@ Bindings example_sizes(const Graph &graph) {
     return bindings;
 }
 
-CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options) { return ModelCompiler(graph, machine, options).run(); }
+CompiledModel compile_model(const Graph &graph, const Machine &machine, const CompileModelOptions &options) {
+    return ModelCompiler(graph, machine, options).run();
+}
 
 }  // namespace atalla

@@ -20,19 +20,20 @@ struct CompileModelOptions {
     PassOptions passes;
     // A specialization for each; empty: for the sizes that the model was exported with.
     std::vector<Bindings> sizes;
-    std::string name;   // of the model; empty: the graph's
-    bool fill = false;         // calls may be smaller than a specialization, which is filled up; Error for sizes of which that is not exact
-    bool fuse = true;          // nodes that one kernel computes in fewer cycles are one
-    bool price_programs = true;   // where one kernel and several are close the program decides; false: each run alone
-    bool one_by_one = false;   // every kernel is a run of its own: what one program is compared with
+    std::string name;  // of the model; empty: the graph's
+    bool fill =
+        false;  // calls may be smaller than a specialization, which is filled up; Error for sizes of which that is not exact
+    bool fuse = true;            // nodes that one kernel computes in fewer cycles are one
+    bool price_programs = true;  // where one kernel and several are close the program decides; false: each run alone
+    bool one_by_one = false;     // every kernel is a run of its own: what one program is compared with
 };
 
 struct CompiledModel {
-    std::vector<uint8_t> bytes;            // the loadable
-    loadable::ModelT tables;               // the same before it was written, without the constants' bytes
-    std::vector<ChosenKernel> kernels;     // that the program calls
-    std::vector<ModelPlan> plans;          // of the specializations
-    std::vector<std::string> notes;        // what a user should be told
+    std::vector<uint8_t> bytes;         // the loadable
+    loadable::ModelT tables;            // the same before it was written, without the constants' bytes
+    std::vector<ChosenKernel> kernels;  // that the program calls
+    std::vector<ModelPlan> plans;       // of the specializations
+    std::vector<std::string> notes;     // what a user should be told
 };
 
 // The sizes that the model was exported with, or the least allowed.

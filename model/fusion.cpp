@@ -27,7 +27,8 @@ constexpr size_t most_inputs = 7;
 
 Shape shape_of(const Graph &graph, ValueId id) { return constant_sizes(graph.type(id).sizes); }
 
-// What a workload was asked for: the shapes of its tensors, which weights that lie otherwise in memory keep, and its attributes as keywords of a call.
+// What a workload was asked for: the shapes of its tensors, which weights that lie otherwise in memory keep, and its attributes
+// as keywords of a call.
 struct Asked {
     std::vector<Shape> shapes;
     std::map<std::string, std::string> words;
@@ -62,7 +63,8 @@ public:
         const PlacedNode &first = at(node);
         nodes_ = {node};
         result_ = graph_->nodes[static_cast<size_t>(node)].outputs[0];
-        if (const std::vector<ValueId> tensors = product_of_places(first, graph_->nodes[static_cast<size_t>(node)]); !tensors.empty()) {
+        if (const std::vector<ValueId> tensors = product_of_places(first, graph_->nodes[static_cast<size_t>(node)]);
+            !tensors.empty()) {
             if (!call_product("conv1x1", tensors, first.added)) return false;
             alone_ = make();
             return alone_;
@@ -116,7 +118,8 @@ private:
     bool has_second_product() const { return second_product_ >= 0; }
     bool join_pointwise(int32_t user) {
         const Node &node = graph_->nodes[static_cast<size_t>(user)];
-        if (at(user).workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_)) return false;
+        if (at(user).workload->expression().empty() || shape_of(*graph_, node.outputs[0]) != shape_of(*graph_, result_))
+            return false;
         expression_ = named(parse_expression(at(user).workload->expression()), at(user), result_, expression_);
         nodes_.push_back(user);
         result_ = node.outputs[0];
@@ -128,7 +131,9 @@ private:
     // A product whose first operand is the result of the chain, which is a product itself.
     bool join_product(int32_t user) {
         const PlacedNode &placed = at(user);
-        if (has_second_product() || !has_product(expression_) || !makes_rows_ || placed.inputs[0] != result_ || std::ranges::count(placed.inputs, result_) != 1) return false;
+        if (has_second_product() || !has_product(expression_) || !makes_rows_ || placed.inputs[0] != result_ ||
+            std::ranges::count(placed.inputs, result_) != 1)
+            return false;
         const ExpressionNode rows = expression_;
         if (!call_product(placed.op->name(), placed.inputs, placed.added, rows) || !makes_rows_) return false;
         nodes_.push_back(user);
@@ -143,39 +148,52 @@ private:
         return name == "linear" || name == "mm" || name == "bmm" || name == "matmul";
     }
 
-    // The tensors of a convolution that multiplies the channels of each place by one matrix, as it stands in the graph; none if it is
-    // another node.
+    // The tensors of a convolution that multiplies the channels of each place by one matrix, as it stands in the graph; none if
+    // it is another node.
     std::vector<ValueId> product_of_places(const PlacedNode &placed, const Node &node) const {
-        if ((node.target != "aten::conv2d" && node.target != "aten::conv1d") || placed.fused || node.integer("groups") != 1) return {};
-        const auto all = [](const std::vector<int64_t> &list, int64_t wanted) { return std::ranges::all_of(list, [=](int64_t n) { return n == wanted; }); };
+        if ((node.target != "aten::conv2d" && node.target != "aten::conv1d") || placed.fused || node.integer("groups") != 1)
+            return {};
+        const auto all = [](const std::vector<int64_t> &list, int64_t wanted) {
+            return std::ranges::all_of(list, [=](int64_t n) { return n == wanted; });
+        };
         const Shape weight = shape_of(*graph_, node.tensor("weight"));
-        if (!all({weight.begin() + 2, weight.end()}, 1) || !all(node.integers("stride"), 1) || !all(node.integers("padding"), 0)) return {};
+        if (!all({weight.begin() + 2, weight.end()}, 1) || !all(node.integers("stride"), 1) ||
+            !all(node.integers("padding"), 0))
+            return {};
         std::vector<ValueId> tensors = {node.tensor("weight"), node.tensor("input")};
         if (const ValueId bias = node.optional_tensor("bias")) tensors.push_back(bias);
         return tensors;
     }
 
     // `first`: what makes the first tensor, in place of it.
-    bool call_product(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
+    bool call_product(const std::string &name, const std::vector<ValueId> &tensors,
+                      const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
         makes_rows_ = (name == "linear" || name == "mm") && shape_of(*graph_, tensors[1]).size() == 2;
         return call_operator(name, tensors, keywords, first);
     }
-    bool call_operator(const std::string &name, const std::vector<ValueId> &tensors, const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
+    bool call_operator(const std::string &name, const std::vector<ValueId> &tensors,
+                       const std::map<std::string, std::string> &keywords, const std::optional<ExpressionNode> &first = {}) {
         const size_t before = names_.size();
         std::vector<ExpressionNode> arguments;
-        for (const ValueId id : tensors) arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
+        for (const ValueId id : tensors)
+            arguments.push_back(first && arguments.empty() ? *first : ExpressionNode::input(name_of(id, true)));
         expression_ = ExpressionNode::call(name, std::move(arguments), keywords);
-        return names_.size() == before + tensors.size() - first.has_value();   // a tensor that is given twice is no expression of an operator
+        return names_.size() ==
+               before + tensors.size() - first.has_value();  // a tensor that is given twice is no expression of an operator
     }
 
     // A norm over the last dimension, of tensors that are not fused with others; nothing if the node is another.
     std::optional<ExpressionNode> rows_of(int32_t node) {
         const Node &norm = graph_->nodes[static_cast<size_t>(node)];
-        if ((norm.target != "aten::layer_norm" && norm.target != "aten::rms_norm") || norm.outputs.size() != 1 || at(node).place != PlacedNode::Device || at(node).fused) return {};
-        const ValueId weight = norm.optional_tensor("weight"), bias = norm.target == "aten::layer_norm" ? norm.optional_tensor("bias") : ValueId();
+        if ((norm.target != "aten::layer_norm" && norm.target != "aten::rms_norm") || norm.outputs.size() != 1 ||
+            at(node).place != PlacedNode::Device || at(node).fused)
+            return {};
+        const ValueId weight = norm.optional_tensor("weight"),
+                      bias = norm.target == "aten::layer_norm" ? norm.optional_tensor("bias") : ValueId();
         if (norm.integers("normalized_shape").size() != 1 || (bias && !weight)) return {};
         std::map<std::string, std::string> keywords;
-        if (const Argument *eps = norm.find("eps"); eps != nullptr && !std::holds_alternative<std::monostate>(*eps)) keywords["eps"] = fmt::format("{}", std::get<double>(*eps));
+        if (const Argument *eps = norm.find("eps"); eps != nullptr && !std::holds_alternative<std::monostate>(*eps))
+            keywords["eps"] = fmt::format("{}", std::get<double>(*eps));
         std::vector<ExpressionNode> arguments;
         for (const ValueId id : {norm.tensor("input"), weight, bias})
             if (id) arguments.push_back(ExpressionNode::input(name_of(id, true)));
@@ -191,10 +209,13 @@ private:
     }
 
     // A node's expression over the chain's inputs, with `value` in place of `result`.
-    ExpressionNode named(const ExpressionNode &expression, const PlacedNode &placed, ValueId result, const ExpressionNode &value) {
+    ExpressionNode named(const ExpressionNode &expression, const PlacedNode &placed, ValueId result,
+                         const ExpressionNode &value) {
         std::map<std::string, ExpressionNode> values;
         const std::vector<std::string> names = expression.inputs();
-        for (size_t i = 0; i < names.size(); i++) values[names[i]] = result && placed.inputs[i] == result ? value : ExpressionNode::input(name_of(placed.inputs[i], false));
+        for (size_t i = 0; i < names.size(); i++)
+            values[names[i]] =
+                result && placed.inputs[i] == result ? value : ExpressionNode::input(name_of(placed.inputs[i], false));
         return expression.with(values);
     }
 
@@ -218,7 +239,8 @@ private:
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
             too_long_ = !pointwise_ && lane_operations(expression_) > most_operations;
-            if (too_long_ || kernel.workload->outputs()[0].elements() != element_count(shape_of(*graph_, result_))) return false;
+            if (too_long_ || kernel.workload->outputs()[0].elements() != element_count(shape_of(*graph_, result_)))
+                return false;
             made_ = std::move(kernel);
             return true;
         } catch (const Error &) {
@@ -231,14 +253,14 @@ private:
     ExpressionNode expression_;
     std::map<std::pair<bool, ValueId>, std::string> names_;
     std::vector<ValueId> inputs_;
-    std::map<ValueId, Shape> shapes_;   // of inputs that have another one in the graph
+    std::map<ValueId, Shape> shapes_;  // of inputs that have another one in the graph
     std::vector<int32_t> nodes_;
     ValueId result_;
     std::optional<PlacedNode> made_;
-    bool alone_ = false;      // the first node by itself is another kernel than it was
-    bool pointwise_ = false;  // no product
-    bool too_long_ = false;   // more lane operations behind the product than a kernel of it alone may have
-    bool makes_rows_ = false; // the last dimension of the product's result is that of its columns
+    bool alone_ = false;       // the first node by itself is another kernel than it was
+    bool pointwise_ = false;   // no product
+    bool too_long_ = false;    // more lane operations behind the product than a kernel of it alone may have
+    bool makes_rows_ = false;  // the last dimension of the product's result is that of its columns
     int32_t second_product_ = -1;
 };
 
@@ -282,7 +304,9 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
         choose(norm_fusions(graph, placed, uses, node), alone);
     }
     // The node that makes a value which nothing but one node reads; else -1.
-    const auto producer_of_one = [&](ValueId id) { return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id) ? graph.value(id).producer : -1; };
+    const auto producer_of_one = [&](ValueId id) {
+        return uses[static_cast<size_t>(id.index)].size() == 1 && !graph.is_output(id) ? graph.value(id).producer : -1;
+    };
     // Longer and longer ones from a node on.
     const auto candidates_from = [&](int32_t node, bool products) {
         std::vector<Fusion> candidates;
@@ -296,13 +320,16 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
                 }
                 const ValueId result = graph.nodes[static_cast<size_t>(last)].outputs[0];
                 const auto &users = uses[static_cast<size_t>(result.index)];
-                if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] || !chain.join(users[0])) break;
+                if (users.size() != 1 || graph.is_output(result) || taken[static_cast<size_t>(users[0])] ||
+                    !chain.join(users[0]))
+                    break;
                 last = users[0];
                 fusion = chain.fusion();
             }
         };
         if (Chain chain(graph, placed); chain.begin(node)) grow(std::move(chain));
-        if (const int32_t norm = products ? producer_of_one(placed[static_cast<size_t>(node)].inputs[0]) : -1; norm >= 0 && !taken[static_cast<size_t>(norm)])
+        if (const int32_t norm = products ? producer_of_one(placed[static_cast<size_t>(node)].inputs[0]) : -1;
+            norm >= 0 && !taken[static_cast<size_t>(norm)])
             if (Chain chain(graph, placed); chain.begin(norm, node)) grow(std::move(chain));
         return candidates;
     };
@@ -310,7 +337,9 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
     for (const bool products : {true, false}) {
         for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++) {
             const PlacedNode &first = placed[static_cast<size_t>(node)];
-            if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device || first.workload->expression().empty() != products) continue;
+            if (taken[static_cast<size_t>(node)] || first.place != PlacedNode::Device ||
+                first.workload->expression().empty() != products)
+                continue;
             if (graph.nodes[static_cast<size_t>(node)].outputs.size() != 1) continue;
             // Of two products, the second one would have had a kernel with what is behind it.
             const auto beside_second = [&](const Fusion &fusion) {
@@ -326,11 +355,13 @@ std::vector<Fusion> find_fusions(const Graph &graph, const std::vector<PlacedNod
     return fusions;
 }
 
-std::vector<Fusion> find_padding_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const FusionSavings &saves) {
+std::vector<Fusion> find_padding_fusions(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                         const FusionSavings &saves) {
     const auto uses = graph.uses();
     std::vector<Fusion> fusions;
     for (int32_t node = 0; node < static_cast<int32_t>(graph.nodes.size()); node++)
-        if (std::optional<Fusion> fusion = padding_fusion(graph, placed, uses, node); fusion && best_of({*fusion}, saves)) fusions.push_back(std::move(*fusion));
+        if (std::optional<Fusion> fusion = padding_fusion(graph, placed, uses, node); fusion && best_of({*fusion}, saves))
+            fusions.push_back(std::move(*fusion));
     return fusions;
 }
 

@@ -18,7 +18,7 @@ namespace atalla {
 
 namespace {
 
-constexpr uint32_t first_parameter = 0x100;   // the address of parameter words
+constexpr uint32_t first_parameter = 0x100;  // the address of parameter words
 
 Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
     const KernelDefinition kernel = workload.build(machine, point);
@@ -55,9 +55,10 @@ int64_t cycles_alone(const Routine &routine, const Workload &workload, const Mac
     return simulated_cycles({{routine}, {{{std::move(call)}}}, first_parameter}, machine, limit);
 }
 
-// What every program of the workload gives: the unoptimized one says, or the host where that is sooner done. (The host's own compiler takes a
-// second or more for most operators, so long as the simulator takes for ten million cycles.)
-std::vector<TensorData> right_results(const Workload &workload, const Machine &machine, const std::vector<TensorData> &inputs, RunOptions options) {
+// What every program of the workload gives: the unoptimized one says, or the host where that is sooner done. (The host's own
+// compiler takes a second or more for most operators, so long as the simulator takes for ten million cycles.)
+std::vector<TensorData> right_results(const Workload &workload, const Machine &machine, const std::vector<TensorData> &inputs,
+                                      RunOptions options) {
     constexpr double most_flops = 2e8;
     constexpr uint64_t most_cycles = 20'000'000;
     if (workload.flops() <= most_flops) {
@@ -66,15 +67,17 @@ std::vector<TensorData> right_results(const Workload &workload, const Machine &m
         how.optimize = false;
         how.layouts = kernel.layouts;
         options.cycle_limit = most_cycles;
-        KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, how), machine, inputs, options);
+        KernelRun run =
+            run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, how), machine, inputs, options);
         if (run.result.ok) return std::move(run.outputs);
     }
     return workload.host_result(machine, inputs);
 }
 
-// What is wrong with the results of a run on random values with special ones among them, or "". Error if nobody can say what is right.
+// What is wrong with the results of a run on random values with special ones among them, or "". Error if nobody can say what is
+// right.
 std::string wrong_results(const Routine &routine, const Workload &workload, const Machine &machine) {
-    constexpr uint32_t parameters = 0x400;   // behind the words that run_kernel() writes, which routines do not read
+    constexpr uint32_t parameters = 0x400;  // behind the words that run_kernel() writes, which routines do not read
     constexpr uint64_t data_seed = 1;
     KernelDefinition tensors;
     tensors.inputs = workload.inputs();
@@ -86,7 +89,8 @@ std::string wrong_results(const Routine &routine, const Workload &workload, cons
     RunOptions options;
     options.left_in_pads = left_by_others;
     // A functional machine aborts where a scalar operation overflows.
-    const std::vector<TensorData> inputs = random_inputs(tensors.inputs, machine.timed() ? DataSet::Special : DataSet::Bounded, data_seed);
+    const std::vector<TensorData> inputs =
+        random_inputs(tensors.inputs, machine.timed() ? DataSet::Special : DataSet::Bounded, data_seed);
     const KernelRun run = run_kernel(tensors, compiled, machine, inputs, options);
     if (!run.result.ok) return run.result.error;
     if (!run.outside_untouched) return "the program wrote outside its tensors";
@@ -97,7 +101,9 @@ std::string wrong_results(const Routine &routine, const Workload &workload, cons
 }
 
 std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
-std::string cache_key(const Operator &op, const Workload &workload, uint64_t measured) { return fmt::format("{}: {}", measured, key_of(op, workload)); }
+std::string cache_key(const Operator &op, const Workload &workload, uint64_t measured) {
+    return fmt::format("{}: {}", measured, key_of(op, workload));
+}
 
 }  // namespace
 
@@ -134,7 +140,8 @@ int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Worklo
 
 int64_t KernelSet::measured_quickly(const Operator &op, const std::shared_ptr<const Workload> &workload) {
     if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Quick); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Quick); schedule != nullptr && schedule->cycles > 0)
+        return schedule->cycles;
     if (failed_.contains(key_of(op, *workload))) return measured(op, workload);
     Search &found = search_of(op, workload);
     search(found, op, *workload, schedules(Effort::Quick));
@@ -146,7 +153,8 @@ int64_t KernelSet::measured_quickly(const Operator &op, const std::shared_ptr<co
 int64_t KernelSet::measured(const Operator &op, const std::shared_ptr<const Workload> &workload) {
     if (!known_.contains(key_of(op, *workload))) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && schedule->cycles > 0) return schedule->cycles;
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && schedule->cycles > 0)
+            return schedule->cycles;
     }
     ChosenKernel &chosen = kernels_[add(op, workload)];
     if (chosen.cycles == 0) chosen.cycles = cycles_alone(chosen.routine, *workload, machine_);
@@ -157,7 +165,8 @@ Point KernelSet::schedule(const Operator &op, const std::shared_ptr<const Worklo
     const std::string key = key_of(op, *workload);
     if (!known_.contains(key) && !failed_.contains(key)) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.point;
-        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && !schedule->from.empty()) return schedule->point;
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && !schedule->from.empty())
+            return schedule->point;
     }
     return kernels_[add(op, workload)].point;
 }
@@ -197,7 +206,8 @@ int64_t KernelSet::cycles_in_a_row(const std::vector<Call> &calls) {
 std::optional<double> KernelSet::drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
     if (const std::optional<StoredTrial> stored = winner(op, *workload)) return workload->draft(machine_, stored->trial.point);
     constexpr uint64_t few = 200;
-    const std::vector<PricedPoint> best = rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), few, 1, 1, 1).points;
+    const std::vector<PricedPoint> best =
+        rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), few, 1, 1, 1).points;
     return best.empty() ? std::nullopt : std::optional(best.front().predicted);
 }
 
@@ -218,7 +228,8 @@ void KernelSet::keep(const Operator &op, const Workload &workload, Effort effort
 
 bool KernelSet::is_refused(const std::string &key, const Point &point) const {
     const auto refused = refused_.find(key);
-    return refused != refused_.end() && std::ranges::any_of(refused->second, [&](const auto &one) { return one.first == point; });
+    return refused != refused_.end() &&
+           std::ranges::any_of(refused->second, [&](const auto &one) { return one.first == point; });
 }
 
 bool KernelSet::verify(const std::vector<int> &kernels) {
@@ -256,7 +267,8 @@ bool KernelSet::verify(const std::vector<int> &kernels) {
         quick_.erase(key);
         full_.erase(key);
         searches_.erase(key);
-        notes_.push_back(fmt::format("{}: the schedule {} gives wrong results and is passed over: {}", kernel.routine.name, kernel.point.assignments(), wrong[i]));
+        notes_.push_back(fmt::format("{}: the schedule {} gives wrong results and is passed over: {}", kernel.routine.name,
+                                     kernel.point.assignments(), wrong[i]));
     }
     return right;
 }
@@ -273,7 +285,8 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
         return chosen;
     }
     if (options_.tune) {
-        const TuneResult result = tune(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), options_.database, options_.how);
+        const TuneResult result =
+            tune(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), options_.database, options_.how);
         if (result.interrupted) throw Error("interrupted; the same command goes on from here");
         if (result.verified) {
             chosen.point = result.best;
@@ -286,7 +299,12 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
     if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full)) {
         if (schedule->from.empty()) throw Error(schedule->failure);
         try {
-            return {compile_routine(op, *workload, machine_, schedule->point), schedule->point, schedule->from, chosen.bound_cycles, schedule->cycles, schedule->verified};
+            return {compile_routine(op, *workload, machine_, schedule->point),
+                    schedule->point,
+                    schedule->from,
+                    chosen.bound_cycles,
+                    schedule->cycles,
+                    schedule->verified};
         } catch (const std::exception &) {
             // A damaged line: chosen anew.
         }
@@ -303,7 +321,9 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
 
 std::vector<PricedPoint> KernelSet::draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const {
     constexpr uint64_t drafted = 4000, tried = 8;
-    std::vector<PricedPoint> points = rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)), drafted, schedules(Effort::Full) + tried, 1, 0).points;
+    std::vector<PricedPoint> points = rank_by_draft(tuning_task(op, std::make_shared<const Evaluator>(workload, machine_)),
+                                                    drafted, schedules(Effort::Full) + tried, 1, 0)
+                                          .points;
     const std::string key = key_of(op, *workload);
     std::erase_if(points, [&](const PricedPoint &priced) { return is_refused(key, priced.point); });
     return points;
@@ -316,13 +336,16 @@ KernelSet::Search &KernelSet::search_of(const Operator &op, const std::shared_pt
 }
 
 void KernelSet::search_ahead(const std::vector<PlacedNode> &kernels, Effort effort) {
-    if (options_.tune) return;   // which does the same for a kernel at a time
+    if (options_.tune) return;  // which does the same for a kernel at a time
     std::map<std::string, const PlacedNode *> unknown;
     for (const PlacedNode &kernel : kernels) {
         if (kernel.place != PlacedNode::Device) continue;
         const std::string key = key_of(*kernel.op, *kernel.workload);
-        const bool is_known = known_.contains(key) || failed_.contains(key) || (effort == Effort::Quick && (quick_.contains(key) || full_.contains(key)));
-        if (!is_known && !unknown.contains(key) && !winner(*kernel.op, *kernel.workload) && kept(*kernel.op, *kernel.workload, effort) == nullptr) unknown.emplace(key, &kernel);
+        const bool is_known = known_.contains(key) || failed_.contains(key) ||
+                              (effort == Effort::Quick && (quick_.contains(key) || full_.contains(key)));
+        if (!is_known && !unknown.contains(key) && !winner(*kernel.op, *kernel.workload) &&
+            kept(*kernel.op, *kernel.workload, effort) == nullptr)
+            unknown.emplace(key, &kernel);
     }
     const std::vector<std::pair<std::string, const PlacedNode *>> list(unknown.begin(), unknown.end());
     std::vector<std::optional<Search>> done(list.size());
@@ -344,8 +367,8 @@ void KernelSet::search_ahead(const std::vector<PlacedNode> &kernels, Effort effo
 
 void KernelSet::search(Search &search, const Operator &op, const Workload &workload, uint64_t enough) const {
     struct Candidate {
-        std::optional<Routine> routine;   // that compiled
-        std::optional<int64_t> cycles;    // of its run, where that is not longer than another's
+        std::optional<Routine> routine;  // that compiled
+        std::optional<int64_t> cycles;   // of its run, where that is not longer than another's
         std::string failure;
     };
     std::atomic<int64_t> least{search.best.from.empty() ? std::numeric_limits<int64_t>::max() - 1 : search.best.cycles};
@@ -358,7 +381,8 @@ void KernelSet::search(Search &search, const Operator &op, const Workload &workl
                 batch[i].routine = compile_routine(op, workload, machine_, search.points[search.next + i].point);
                 // A run as long as the best so far goes on, so that the choice among equals is the draft's, whoever ends first.
                 batch[i].cycles = runs ? cycles_alone(*batch[i].routine, workload, machine_, least + 1) : 0;
-                for (int64_t best = least; *batch[i].cycles < best && !least.compare_exchange_weak(best, *batch[i].cycles);) {}
+                for (int64_t best = least; *batch[i].cycles < best && !least.compare_exchange_weak(best, *batch[i].cycles);) {
+                }
             } catch (const std::exception &error) {
                 batch[i].failure = error.what();
             }
@@ -368,7 +392,8 @@ void KernelSet::search(Search &search, const Operator &op, const Workload &workl
             search.compiled += candidate.routine.has_value();
             if (!candidate.failure.empty()) search.failure = candidate.failure;
             if (candidate.cycles && (search.best.from.empty() || *candidate.cycles < search.best.cycles))
-                search.best = {std::move(*candidate.routine), priced.point, "draft", workload.bound(machine_).steady, *candidate.cycles, false};
+                search.best = {std::move(*candidate.routine),   priced.point,      "draft",
+                               workload.bound(machine_).steady, *candidate.cycles, false};
         }
     }
 }
@@ -381,7 +406,8 @@ ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_pt
     searches_.erase(key);
     if (!ended.best.from.empty()) return ended.best;
     if (is_refused(key, workload->naive_point(machine_)))
-        throw Error(fmt::format("{} {}: no schedule gives right results: {}", op.name(), workload->title(), refused_.at(key).back().second));
+        throw Error(fmt::format("{} {}: no schedule gives right results: {}", op.name(), workload->title(),
+                                refused_.at(key).back().second));
     try {
         const Point naive = workload->naive_point(machine_);
         return {compile_routine(op, *workload, machine_, naive), naive, "naive", workload->bound(machine_).steady};

@@ -13,13 +13,17 @@ namespace {
 // Additions of two tensors of one shape, one behind the other, from the last to the first.
 class Additions {
 public:
-    Additions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, ValueId sum) : graph_(graph), placed_(placed), uses_(uses), sum_(sum) {}
+    Additions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses,
+              ValueId sum)
+        : graph_(graph), placed_(placed), uses_(uses), sum_(sum) {}
 
-    // Takes in the addition that makes what is summed so far; false if nothing but the norm's chain may read that, or it is none.
+    // Takes in the addition that makes what is summed so far; false if nothing but the norm's chain may read that, or it is
+    // none.
     bool extend() {
         const int32_t node = addition(sum_);
         if (node < 0) return false;
-        const ValueId self = graph_.nodes[static_cast<size_t>(node)].tensor("self"), other = graph_.nodes[static_cast<size_t>(node)].tensor("other");
+        const ValueId self = graph_.nodes[static_cast<size_t>(node)].tensor("self"),
+                      other = graph_.nodes[static_cast<size_t>(node)].tensor("other");
         const bool goes_on_in_other = addition(self) < 0 && addition(other) >= 0;
         nodes_.insert(nodes_.begin(), node);
         addends_.insert(addends_.begin(), goes_on_in_other ? self : other);
@@ -27,7 +31,7 @@ public:
         return true;
     }
     ValueId first() const { return sum_; }
-    const std::vector<ValueId> &addends() const { return addends_; }   // behind the first, in order
+    const std::vector<ValueId> &addends() const { return addends_; }  // behind the first, in order
     const std::vector<int32_t> &nodes() const { return nodes_; }
 
 private:
@@ -40,7 +44,9 @@ private:
         for (const char *name : {"self", "other"}) {
             const Argument *operand = node.find(name);
             const auto *given = operand != nullptr ? std::get_if<ValueId>(operand) : nullptr;
-            if (given == nullptr || graph_.value(*given).kind != Value::Kind::Tensor || constant_sizes(graph_.type(*given).sizes) != constant_sizes(graph_.type(id).sizes)) return -1;
+            if (given == nullptr || graph_.value(*given).kind != Value::Kind::Tensor ||
+                constant_sizes(graph_.type(*given).sizes) != constant_sizes(graph_.type(id).sizes))
+                return -1;
         }
         const Argument *alpha = node.find("alpha");
         const auto *factor = alpha != nullptr ? std::get_if<SymInt>(alpha) : nullptr;
@@ -57,7 +63,8 @@ private:
 
 }  // namespace
 
-std::vector<Fusion> norm_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node) {
+std::vector<Fusion> norm_fusions(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                 const std::vector<std::vector<int32_t>> &uses, int32_t node) {
     const Node &norm = graph.nodes[static_cast<size_t>(node)];
     if ((norm.target != "aten::layer_norm" && norm.target != "aten::rms_norm") || norm.outputs.size() != 1) return {};
     std::vector<Fusion> fusions;
@@ -66,7 +73,8 @@ std::vector<Fusion> norm_fusions(const Graph &graph, const std::vector<PlacedNod
         NodeCall call = aten_call(graph, norm);
         AtenArgument addends;
         addends.name = "addends";
-        for (const ValueId id : additions.addends()) addends.tensors.push_back({constant_sizes(graph.type(id).sizes), element_type(graph.type(id).dtype)});
+        for (const ValueId id : additions.addends())
+            addends.tensors.push_back({constant_sizes(graph.type(id).sizes), element_type(graph.type(id).dtype)});
         call.call.arguments.push_back(std::move(addends));
         std::replace(call.tensors.begin(), call.tensors.end(), norm.tensor("input"), additions.first());
         call.tensors.insert(call.tensors.end(), additions.addends().begin(), additions.addends().end());

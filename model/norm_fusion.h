@@ -9,7 +9,9 @@
 
 namespace atalla {
 
-// Of a norm node of the accelerator: with one addition, two, ... as far as their results have no other use. `uses`: the graph's.
-std::vector<Fusion> norm_fusions(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node);
+// Of a norm node of the accelerator: with one addition, two, ... as far as their results have no other use. `uses`: the
+// graph's.
+std::vector<Fusion> norm_fusions(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                 const std::vector<std::vector<int32_t>> &uses, int32_t node);
 
 }  // namespace atalla

@@ -33,10 +33,13 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
         std::vector<int32_t> producers;
         const auto note = [&](ValueId id) {
             const int32_t producer = graph.value(id).producer;
-            if (producer >= 0 && placed[static_cast<size_t>(producer)].place != PlacedNode::Dropped) producers.push_back(producer);
+            if (producer >= 0 && placed[static_cast<size_t>(producer)].place != PlacedNode::Dropped)
+                producers.push_back(producer);
         };
-        if (placed[n].place == PlacedNode::Device) std::for_each(placed[n].inputs.begin(), placed[n].inputs.end(), note);
-        else for_each_value(graph.nodes[n], note);
+        if (placed[n].place == PlacedNode::Device)
+            std::for_each(placed[n].inputs.begin(), placed[n].inputs.end(), note);
+        else
+            for_each_value(graph.nodes[n], note);
         std::sort(producers.begin(), producers.end());
         producers.erase(std::unique(producers.begin(), producers.end()), producers.end());
         waiting[n] = static_cast<int>(producers.size());
@@ -44,15 +47,17 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
         if (waiting[n] == 0) ready[device[n]].push_back(static_cast<int32_t>(n));
     }
     std::vector<NodeRun> runs;
-    int last = -1;       // the kernel of the call before
-    bool side = false;   // host first: what it makes of the inputs lets more of the accelerator's nodes be ready at once
+    int last = -1;      // the kernel of the call before
+    bool side = false;  // host first: what it makes of the inputs lets more of the accelerator's nodes be ready at once
     while (left > 0) {
         if (ready[side].empty()) side = !side;
         NodeRun run{side, {}};
         while (!ready[side].empty()) {
             // In the graph's order, so that what is made is used soon.
             const auto first = std::min_element(ready[side].begin(), ready[side].end(), [&](int32_t a, int32_t b) {
-                const auto rank = [&](int32_t n) { return std::pair(last < 0 || kernel_of[static_cast<size_t>(n)] != last, n); };
+                const auto rank = [&](int32_t n) {
+                    return std::pair(last < 0 || kernel_of[static_cast<size_t>(n)] != last, n);
+                };
                 return rank(a) < rank(b);
             });
             const int32_t node = *first;
@@ -61,7 +66,8 @@ std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNod
             run.nodes.push_back(node);
             left--;
             for (int32_t follower : followers[static_cast<size_t>(node)])
-                if (--waiting[static_cast<size_t>(follower)] == 0) ready[device[static_cast<size_t>(follower)]].push_back(follower);
+                if (--waiting[static_cast<size_t>(follower)] == 0)
+                    ready[device[static_cast<size_t>(follower)]].push_back(follower);
         }
         runs.push_back(std::move(run));
         side = !side;

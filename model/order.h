@@ -14,8 +14,9 @@ struct NodeRun {
     std::vector<int32_t> nodes;
 };
 
-// Dropped nodes are in none. A greedy list schedule: as many nodes of a side as are ready, then those of the other; of the accelerator's first
-// those that have the kernel of the call before, whose code is still in the instruction cache. `kernel_of`: of each node, -1 for none.
+// Dropped nodes are in none. A greedy list schedule: as many nodes of a side as are ready, then those of the other; of the
+// accelerator's first those that have the kernel of the call before, whose code is still in the instruction cache. `kernel_of`:
+// of each node, -1 for none.
 std::vector<NodeRun> order_nodes(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<int> &kernel_of);
 
 // The same order with a run for each kernel of the accelerator.

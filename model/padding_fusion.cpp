@@ -8,10 +8,12 @@
 
 namespace atalla {
 
-std::optional<Fusion> padding_fusion(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node) {
+std::optional<Fusion> padding_fusion(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                     const std::vector<std::vector<int32_t>> &uses, int32_t node) {
     const Node &convolution = graph.nodes[static_cast<size_t>(node)];
     const bool line = convolution.target == "aten::conv1d";
-    if ((!line && convolution.target != "aten::conv2d") || placed[static_cast<size_t>(node)].place != PlacedNode::Device) return {};
+    if ((!line && convolution.target != "aten::conv2d") || placed[static_cast<size_t>(node)].place != PlacedNode::Device)
+        return {};
     const ValueId image = convolution.tensor("input");
     const int32_t producer = graph.value(image).producer;
     if (producer < 0 || uses[static_cast<size_t>(image.index)].size() != 1 || graph.is_output(image)) return {};

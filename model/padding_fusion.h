@@ -10,6 +10,7 @@
 namespace atalla {
 
 // Of a convolution on the accelerator whose image is padded for it alone. `uses`: the graph's.
-std::optional<Fusion> padding_fusion(const Graph &graph, const std::vector<PlacedNode> &placed, const std::vector<std::vector<int32_t>> &uses, int32_t node);
+std::optional<Fusion> padding_fusion(const Graph &graph, const std::vector<PlacedNode> &placed,
+                                     const std::vector<std::vector<int32_t>> &uses, int32_t node);
 
 }  // namespace atalla

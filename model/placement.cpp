@@ -16,7 +16,9 @@ namespace atalla {
 
 namespace {
 
-bool contains(const std::vector<std::string> &list, const std::string &name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+bool contains(const std::vector<std::string> &list, const std::string &name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+}
 
 int64_t elements(const Graph &graph, ValueId id) {
     int64_t n = 1;
@@ -27,24 +29,31 @@ int64_t elements(const Graph &graph, ValueId id) {
 // Why a workload cannot stand for a node; empty if it can.
 std::string misfit(const Graph &graph, const Node &node, const PlacedNode &placed) {
     const std::vector<TensorSpec> inputs = placed.workload->inputs(), outputs = placed.workload->outputs();
-    if (inputs.size() != placed.inputs.size() || outputs.size() != node.outputs.size()) return "its kernel takes another number of tensors";
+    if (inputs.size() != placed.inputs.size() || outputs.size() != node.outputs.size())
+        return "its kernel takes another number of tensors";
     for (size_t i = 0; i < inputs.size(); i++)
-        if (inputs[i].elements() != elements(graph, placed.inputs[i])) return fmt::format("its kernel takes another size of {}", inputs[i].name);
+        if (inputs[i].elements() != elements(graph, placed.inputs[i]))
+            return fmt::format("its kernel takes another size of {}", inputs[i].name);
     for (size_t i = 0; i < outputs.size(); i++)
-        if (outputs[i].elements() != elements(graph, node.outputs[i]) || !is_floating(graph.type(node.outputs[i]).dtype)) return "its result is not one of the kernel";
+        if (outputs[i].elements() != elements(graph, node.outputs[i]) || !is_floating(graph.type(node.outputs[i]).dtype))
+            return "its result is not one of the kernel";
     for (const std::vector<ValueId> *list : {&placed.inputs, &node.outputs})
         for (ValueId id : *list) {
             const DType dtype = graph.type(id).dtype;
-            if (dtype != DType::Float32 && dtype != DType::BFloat16 && dtype != DType::Float16) return fmt::format("it computes with {}", dtype_name(dtype));
+            if (dtype != DType::Float32 && dtype != DType::BFloat16 && dtype != DType::Float16)
+                return fmt::format("it computes with {}", dtype_name(dtype));
         }
     return "";
 }
 
-bool is_assertion(const Node &node) { return node.target.starts_with("aten::_assert") || node.target.starts_with("aten::sym_constrain"); }
+bool is_assertion(const Node &node) {
+    return node.target.starts_with("aten::_assert") || node.target.starts_with("aten::sym_constrain");
+}
 
 // Sizes as numbers are constants of the graph by now.
 bool is_scalar_only(const Graph &graph, const Node &node) {
-    return std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return !id || graph.value(id).kind != Value::Kind::Tensor; });
+    return std::all_of(node.outputs.begin(), node.outputs.end(),
+                       [&](ValueId id) { return !id || graph.value(id).kind != Value::Kind::Tensor; });
 }
 
 PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions &options) {
@@ -56,11 +65,14 @@ PlacedNode on_host(const Node &node, std::string reason, const PlacementOptions 
 }
 
 // What options and the graph's values add to a node's own arguments, for an operator that takes it.
-std::map<std::string, std::string> added_arguments(const Operator &op, const NodeCall &call, const std::vector<bool> &infinities, const PlacementOptions &options) {
+std::map<std::string, std::string> added_arguments(const Operator &op, const NodeCall &call,
+                                                   const std::vector<bool> &infinities, const PlacementOptions &options) {
     std::map<std::string, std::string> added;
     if (options.blocked_sums && takes_argument(op, "sums")) added["sums"] = "blocked";
     if (takes_argument(op, "exact"))
-        added["exact"] = std::ranges::any_of(call.tensors, [&](ValueId id) { return infinities[static_cast<size_t>(id.index)]; }) ? "true" : "false";
+        added["exact"] =
+            std::ranges::any_of(call.tensors, [&](ValueId id) { return infinities[static_cast<size_t>(id.index)]; }) ? "true"
+                                                                                                                     : "false";
     return added;
 }
 
@@ -83,7 +95,8 @@ PlacedNode place(const Graph &graph, const Node &node, const std::vector<bool> &
     }
     if (found.place == Resolution::View) {
         placed = on_host(node, "a view", options);
-        if (node.outputs.size() == 1 && !call.tensors.empty() && elements(graph, node.outputs[0]) == elements(graph, call.tensors[0]) &&
+        if (node.outputs.size() == 1 && !call.tensors.empty() &&
+            elements(graph, node.outputs[0]) == elements(graph, call.tensors[0]) &&
             is_floating(graph.type(node.outputs[0]).dtype) && is_floating(graph.type(call.tensors[0]).dtype)) {
             placed.place = PlacedNode::View;
             placed.inputs = {call.tensors[0]};
@@ -132,10 +145,12 @@ void require_placed(const Graph &graph, const std::vector<PlacedNode> &placed) {
     if (findings.empty()) return;
     std::string list;
     for (const auto &[target, f] : findings)
-        list += fmt::format("\n  {} ({} call{}{}): {}", target, f.calls, f.calls == 1 ? "" : "s", f.module.empty() ? "" : ", first in " + f.module, f.reason);
-    throw Error(fmt::format("neither the accelerator nor the host has {} of the model's operators; decompose them with "
-                            "run_decompositions(get_decompositions([...])), or register host kernels and name them with --host-kernel:{}",
-                            findings.size(), list));
+        list += fmt::format("\n  {} ({} call{}{}): {}", target, f.calls, f.calls == 1 ? "" : "s",
+                            f.module.empty() ? "" : ", first in " + f.module, f.reason);
+    throw Error(fmt::format(
+        "neither the accelerator nor the host has {} of the model's operators; decompose them with "
+        "run_decompositions(get_decompositions([...])), or register host kernels and name them with --host-kernel:{}",
+        findings.size(), list));
 }
 
 }  // namespace atalla

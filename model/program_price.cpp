@@ -22,7 +22,7 @@ std::vector<int64_t> tensor_bytes(const Workload &workload) {
 }  // namespace
 
 ProgramPrices::Cost ProgramPrices::cost(const Graph &graph, std::vector<PlacedNode> placed, bool whole) {
-    constexpr size_t neighbours = 4;   // the instruction cache holds the code of few kernels
+    constexpr size_t neighbours = 4;  // the instruction cache holds the code of few kernels
     kernels_.search_ahead(placed, Effort::Full);
     Cost cost;
     std::vector<int> kernel_of(placed.size(), -1);
@@ -32,8 +32,10 @@ ProgramPrices::Cost ProgramPrices::cost(const Graph &graph, std::vector<PlacedNo
             const size_t kernel = index_of(placed[n]);
             const auto [entry, is_new] = runs.try_emplace(kernel, true);
             if (is_new) entry->second = has_schedule(kernel);
-            if (entry->second) kernel_of[n] = static_cast<int>(kernel);
-            else placed[n].place = PlacedNode::Host;
+            if (entry->second)
+                kernel_of[n] = static_cast<int>(kernel);
+            else
+                placed[n].place = PlacedNode::Host;
         }
         cost.host_calls += placed[n].place == PlacedNode::Host;
     }
@@ -74,20 +76,23 @@ bool ProgramPrices::takes_less(const Cost &one, const Cost &other) {
     return cycles < 0;
 }
 
-// The same calls with their tensors at the beginning of memory, those that share an address still at one: a kernel waits for what it reads of the one before.
+// The same calls with their tensors at the beginning of memory, those that share an address still at one: a kernel waits for
+// what it reads of the one before.
 std::vector<ProgramPrices::Call> ProgramPrices::moved(std::vector<Call> row) const {
-    constexpr uint64_t first = 0x1000;   // behind the parameter words of so few
+    constexpr uint64_t first = 0x1000;  // behind the parameter words of so few
     std::map<uint32_t, int64_t> bytes_at;
     for (const Call &call : row) {
         const std::vector<int64_t> bytes = tensor_bytes(*asked_[call.kernel].workload);
-        for (size_t i = 0; i < bytes.size(); i++) bytes_at[call.addresses.at(i)] = std::max(bytes_at[call.addresses[i]], bytes[i]);
+        for (size_t i = 0; i < bytes.size(); i++)
+            bytes_at[call.addresses.at(i)] = std::max(bytes_at[call.addresses[i]], bytes[i]);
     }
     std::map<uint32_t, uint32_t> places;
     uint64_t at = first;
     for (Call &call : row)
         for (uint32_t &address : call.addresses) {
             const auto bytes = static_cast<uint64_t>(bytes_at.at(address));
-            const auto [entry, is_new] = places.try_emplace(address, static_cast<uint32_t>(tensor_start(at, bytes, kernels_.machine())));
+            const auto [entry, is_new] =
+                places.try_emplace(address, static_cast<uint32_t>(tensor_start(at, bytes, kernels_.machine())));
             if (is_new) at = entry->second + bytes;
             address = entry->second;
         }
@@ -95,7 +100,8 @@ std::vector<ProgramPrices::Call> ProgramPrices::moved(std::vector<Call> row) con
 }
 
 size_t ProgramPrices::index_of(const PlacedNode &kernel) {
-    const auto [entry, is_new] = indices_.try_emplace(fmt::format("{} {}", kernel.op->name(), kernel.workload->text()), asked_.size());
+    const auto [entry, is_new] =
+        indices_.try_emplace(fmt::format("{} {}", kernel.op->name(), kernel.workload->text()), asked_.size());
     if (is_new) asked_.push_back({kernel.op, kernel.workload});
     return entry->second;
 }

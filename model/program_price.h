@@ -17,7 +17,7 @@ namespace atalla {
 class ProgramPrices {
 public:
     struct Call {
-        size_t kernel = 0;   // that the prices know
+        size_t kernel = 0;  // that the prices know
         std::vector<uint32_t> addresses;
         auto operator<=>(const Call &) const = default;
     };
@@ -29,11 +29,12 @@ public:
 
     explicit ProgramPrices(KernelSet &kernels) : kernels_(kernels) {}
 
-    // Of nodes that are placed; those without a schedule are the host's. `whole`: the rows are the segments. Otherwise they are each kernel behind a few others,
-    // less these by themselves, wherever their tensors lie, so that layers which repeat are simulated once and long programs where they differ.
-    // Error if memory cannot hold the program.
+    // Of nodes that are placed; those without a schedule are the host's. `whole`: the rows are the segments. Otherwise they are
+    // each kernel behind a few others, less these by themselves, wherever their tensors lie, so that layers which repeat are
+    // simulated once and long programs where they differ. Error if memory cannot hold the program.
     Cost cost(const Graph &graph, std::vector<PlacedNode> placed, bool whole);
-    // Calls of the host, then cycles. Rows that both have are not simulated. A program of which that is not possible is not the better one.
+    // Calls of the host, then cycles. Rows that both have are not simulated. A program of which that is not possible is not the
+    // better one.
     bool takes_less(const Cost &one, const Cost &other);
 
 private:
@@ -43,7 +44,7 @@ private:
 
     KernelSet &kernels_;
     std::vector<KernelSet::Asked> asked_;
-    std::map<std::string, size_t> indices_;   // of asked_, by operator and workload
+    std::map<std::string, size_t> indices_;  // of asked_, by operator and workload
 };
 
 }  // namespace atalla

@@ -17,12 +17,18 @@ namespace atalla {
 namespace {
 
 nlohmann::json to_json(const std::string &key, const KeptSchedule &schedule) {
-    return {{"key", key}, {"from", schedule.from}, {"point", schedule.point}, {"cycles", schedule.cycles}, {"failure", schedule.failure}, {"verified", schedule.verified}};
+    return {{"key", key},
+            {"from", schedule.from},
+            {"point", schedule.point},
+            {"cycles", schedule.cycles},
+            {"failure", schedule.failure},
+            {"verified", schedule.verified}};
 }
 
 std::string name_of(const std::string &program) {
-    const std::string whole = program + std::string(sizeof(uint64_t), ' ');   // for the bytes that a checksum leaves out
-    return fmt::format("{:016x}", checksum_around({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()}, program.size()));
+    const std::string whole = program + std::string(sizeof(uint64_t), ' ');  // for the bytes that a checksum leaves out
+    return fmt::format("{:016x}",
+                       checksum_around({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()}, program.size()));
 }
 
 }  // namespace
@@ -32,8 +38,11 @@ ScheduleCache::ScheduleCache(std::filesystem::path file) : file_(std::move(file)
     for (std::string line; std::getline(stream, line);) {
         const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
         try {
-            if (json.contains("program")) programs_[json.at("program")] = json.at("cycles");
-            else known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure"), json.at("verified")};
+            if (json.contains("program"))
+                programs_[json.at("program")] = json.at("cycles");
+            else
+                known_[json.at("key")] = {json.at("from"), json.at("point").get<Point>(), json.at("cycles"), json.at("failure"),
+                                          json.at("verified")};
         } catch (const nlohmann::json::exception &) {
             // A line that another process did not finish.
         }
@@ -89,7 +98,8 @@ std::filesystem::path default_schedule_cache(const std::string &machine) {
     const std::filesystem::path file = folder / fmt::format("{}-{}-{:x}.jsonl", machine, compiler_fingerprint(), built);
     if (!std::filesystem::exists(file, unknown))
         for (const auto &entry : std::filesystem::directory_iterator(folder, unknown))
-            if (std::filesystem::file_time_type::clock::now() - entry.last_write_time(unknown) > std::chrono::days(30)) std::filesystem::remove(entry.path(), unknown);
+            if (std::filesystem::file_time_type::clock::now() - entry.last_write_time(unknown) > std::chrono::days(30))
+                std::filesystem::remove(entry.path(), unknown);
     return file;
 }
 

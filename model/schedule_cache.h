@@ -1,4 +1,5 @@
-// Schedules that the draft model and a few simulations chose, and what programs of kernels take, kept in a file so that the next compile need not simulate again.
+// Schedules that the draft model and a few simulations chose, and what programs of kernels take, kept in a file so that the
+// next compile need not simulate again.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@
 namespace atalla {
 
 struct KeptSchedule {
-    std::string from;      // as ChosenKernel::from; empty: no schedule compiles
+    std::string from;  // as ChosenKernel::from; empty: no schedule compiles
     Point point;
-    int64_t cycles = 0;    // of a run alone; 0: not simulated
-    std::string failure;   // why none compiles
-    bool verified = false; // its results were compared
+    int64_t cycles = 0;     // of a run alone; 0: not simulated
+    std::string failure;    // why none compiles
+    bool verified = false;  // its results were compared
 };
 
-// One file for a machine and a compiler; several processes may use it at once. What cannot be read or written is as if it were not
-// there: the cache is a matter of time alone.
+// One file for a machine and a compiler; several processes may use it at once. What cannot be read or written is as if it were
+// not there: the cache is a matter of time alone.
 class ScheduleCache {
 public:
     explicit ScheduleCache(std::filesystem::path file);
@@ -38,10 +39,11 @@ private:
 
     std::filesystem::path file_;
     std::map<std::string, KeptSchedule> known_;
-    std::map<std::string, int64_t> programs_;   // by their checksum
+    std::map<std::string, int64_t> programs_;  // by their checksum
 };
 
-// In the user's cache folder ($XDG_CACHE_HOME, or ~/.cache), for this program as it was built; empty if there is none. `machine` is a fingerprint.
+// In the user's cache folder ($XDG_CACHE_HOME, or ~/.cache), for this program as it was built; empty if there is none.
+// `machine` is a fingerprint.
 std::filesystem::path default_schedule_cache(const std::string &machine);
 
 }  // namespace atalla

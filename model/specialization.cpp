@@ -21,7 +21,8 @@ constexpr int64_t alignment = 64, large_alignment = 2048;
 
 int64_t aligned(int64_t at, int64_t to) { return (at + to - 1) / to * to; }
 
-std::unique_ptr<loadable::ArgumentT> argument_of(const NamedArgument &given, const std::function<int32_t(ValueId)> &value_index) {
+std::unique_ptr<loadable::ArgumentT> argument_of(const NamedArgument &given,
+                                                 const std::function<int32_t(ValueId)> &value_index) {
     auto result = std::make_unique<loadable::ArgumentT>();
     result->name = given.name;
     const auto set = [&](loadable::ArgumentKind kind) { result->kind = kind; };
@@ -97,7 +98,11 @@ std::unique_ptr<loadable::CodeT> code_of(const Stitched &stitched) {
 class Builder {
 public:
     Builder(const SpecializationPlan &plan, const Machine &machine, ConstantPool &constants)
-        : plan_(plan), graph_(plan.graph), machine_(machine), constants_(constants), result_(std::make_unique<loadable::SpecializationT>()) {}
+        : plan_(plan),
+          graph_(plan.graph),
+          machine_(machine),
+          constants_(constants),
+          result_(std::make_unique<loadable::SpecializationT>()) {}
 
     MadeSpecialization run() {
         place();
@@ -130,8 +135,8 @@ private:
 
     // What happens to a value, in times: a node takes one, in the order of execution.
     struct Life {
-        bool on_device = false;     // a device call reads or writes it
-        bool on_host = false;       // the host reads it
+        bool on_device = false;  // a device call reads or writes it
+        bool on_host = false;    // the host reads it
         int32_t first = INT32_MAX, last = -1;
         int64_t address = -1;
     };
@@ -141,7 +146,8 @@ private:
     ValueId root(ValueId id) const {
         while (true) {
             const int32_t producer = graph_.value(id).producer;
-            if (producer < 0 || placed(producer).place != PlacedNode::View || !device_node_[static_cast<size_t>(producer)]) return id;
+            if (producer < 0 || placed(producer).place != PlacedNode::View || !device_node_[static_cast<size_t>(producer)])
+                return id;
             id = placed(producer).inputs[0];
         }
     }
@@ -178,10 +184,12 @@ private:
     void note_call(int32_t node, const NodeRun &run, int32_t time) {
         const Node &n = graph_.nodes[static_cast<size_t>(node)];
         const PlacedNode &p = placed(node);
-        if (run.device && p.place != PlacedNode::Device) return;   // a view
+        if (run.device && p.place != PlacedNode::Device) return;  // a view
         const int kernel = plan_.kernel_of[static_cast<size_t>(node)];
         const std::string result = n.outputs.empty() || !n.outputs[0] ? "" : graph_.value(n.outputs[0]).name;
-        drawn_.calls.push_back({time, static_cast<size_t>(&run - runs_.data()), run.device, run.device ? plan_.kernels[static_cast<size_t>(kernel)].routine.name : n.target, result, run.device ? "" : p.reason});
+        drawn_.calls.push_back({time, static_cast<size_t>(&run - runs_.data()), run.device,
+                                run.device ? plan_.kernels[static_cast<size_t>(kernel)].routine.name : n.target, result,
+                                run.device ? "" : p.reason});
     }
     bool made_on_device(ValueId id) const {
         const int32_t producer = graph_.value(root(id)).producer;
@@ -213,7 +221,10 @@ private:
             if (!l.on_device) continue;
             if (is_constant(id)) {
                 const int64_t bytes = device_bytes(id);
-                l.address = bytes < large_alignment ? aligned(at, alignment) : static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at), static_cast<uint64_t>(bytes), machine_));
+                l.address =
+                    bytes < large_alignment
+                        ? aligned(at, alignment)
+                        : static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at), static_cast<uint64_t>(bytes), machine_));
                 at = l.address + bytes;
                 continue;
             }
@@ -222,12 +233,15 @@ private:
         }
         at = aligned(at, large_alignment);
         const Arena arena = plan_arena(buffers, large_alignment, [&](int64_t offset, int64_t bytes) {
-            return static_cast<int64_t>(tensor_start(static_cast<uint64_t>(at + offset), static_cast<uint64_t>(bytes), machine_)) - at;
+            return static_cast<int64_t>(
+                       tensor_start(static_cast<uint64_t>(at + offset), static_cast<uint64_t>(bytes), machine_)) -
+                   at;
         });
         for (size_t i = 0; i < buffers.size(); i++) {
             const Buffer &buffer = buffers[i];
             owners[i].second->address = at + buffer.offset;
-            drawn_.tensors.push_back({graph_.value(owners[i].first).name, buffer.bytes, buffer.offset, buffer.first, buffer.last});
+            drawn_.tensors.push_back(
+                {graph_.value(owners[i].first).name, buffer.bytes, buffer.offset, buffer.first, buffer.last});
         }
         drawn_.arena_bytes = arena.bytes;
         drawn_.arena_bound = arena.bound;
@@ -235,7 +249,8 @@ private:
         result_->arena_bound = static_cast<uint64_t>(arena.bound);
         result_->memory_bytes = static_cast<uint64_t>(at + arena.bytes);
         if (at + arena.bytes > machine_.memory.bytes)
-            throw Error(fmt::format("the model needs {} bytes of memory, {} of them for weights, but machine '{}' has {}", at + arena.bytes, at, machine_.name, machine_.memory.bytes));
+            throw Error(fmt::format("the model needs {} bytes of memory, {} of them for weights, but machine '{}' has {}",
+                                    at + arena.bytes, at, machine_.name, machine_.memory.bytes));
     }
 
     // The value's index in the specialization; it is added when it is first asked for.
@@ -250,8 +265,10 @@ private:
         if (l.on_device) value->address = l.address;
         if (graph_.value(id).producer < 0) {
             const int input = graph_.input_of(id);
-            if (const HostTensor *data = graph_.constant_data(id)) value->constant = constants_.add(value->name, *data, l.on_device && !l.on_host);
-            else if (const auto state = plan_.states.find(input); state != plan_.states.end()) value->state = state->second;
+            if (const HostTensor *data = graph_.constant_data(id))
+                value->constant = constants_.add(value->name, *data, l.on_device && !l.on_host);
+            else if (const auto state = plan_.states.find(input); state != plan_.states.end())
+                value->state = state->second;
         }
         result_->values.push_back(std::move(value));
         return entry->second;
@@ -275,7 +292,8 @@ private:
         result_->code = code_of(stitched);
         size_t at = 0;
         for (const Segment &segment : stitching.segments)
-            for (const KernelCall &call : segment.calls) result_->code->calls[at++]->bound_cycles = plan_.kernels[call.routine].bound_cycles;
+            for (const KernelCall &call : segment.calls)
+                result_->code->calls[at++]->bound_cycles = plan_.kernels[call.routine].bound_cycles;
     }
 
     loadable::DeviceCallT *add_segment(const NodeRun &run, StitchPlan &stitching) {
@@ -291,8 +309,10 @@ private:
             if (placed(node).place != PlacedNode::Device) continue;
             for (ValueId id : placed(node).inputs) {
                 const int32_t producer = graph_.value(id).producer;
-                if (!is_constant(id) && (producer < 0 || !inside[static_cast<size_t>(producer)])) reads.push_back(index(id));
-                else index(id);
+                if (!is_constant(id) && (producer < 0 || !inside[static_cast<size_t>(producer)]))
+                    reads.push_back(index(id));
+                else
+                    index(id);
             }
             segment.calls.push_back(call_of(node));
         }
@@ -300,7 +320,9 @@ private:
         reads.erase(std::unique(reads.begin(), reads.end()), reads.end());
         call.reads = std::move(reads);
         auto step = std::make_unique<loadable::StepT>();
-        step->node = segment.calls.size() == 1 ? segment.calls[0].node : fmt::format("{} to {} ({} kernels)", segment.calls.front().node, segment.calls.back().node, segment.calls.size());
+        step->node = segment.calls.size() == 1 ? segment.calls[0].node
+                                               : fmt::format("{} to {} ({} kernels)", segment.calls.front().node,
+                                                             segment.calls.back().node, segment.calls.size());
         stitching.segments.push_back(std::move(segment));
         step->work.Set(std::move(call));
         result_->steps.push_back(std::move(step));
@@ -309,7 +331,9 @@ private:
 
     KernelCall call_of(int32_t node) {
         const Node &n = graph_.nodes[static_cast<size_t>(node)];
-        KernelCall call{static_cast<size_t>(plan_.kernel_of[static_cast<size_t>(node)]), {}, n.outputs.empty() ? n.target : graph_.value(n.outputs[0]).name};
+        KernelCall call{static_cast<size_t>(plan_.kernel_of[static_cast<size_t>(node)]),
+                        {},
+                        n.outputs.empty() ? n.target : graph_.value(n.outputs[0]).name};
         for (const std::vector<ValueId> &values : {placed(node).inputs, n.outputs})
             for (const ValueId id : values) call.addresses.push_back(static_cast<uint32_t>(life(id).address));
         return call;
@@ -318,7 +342,8 @@ private:
     void add_host_call(const Node &node) {
         loadable::HostCallT call;
         call.target = node.target;
-        for (const NamedArgument &argument : node.arguments) call.arguments.push_back(argument_of(argument, [this](ValueId id) { return index(id); }));
+        for (const NamedArgument &argument : node.arguments)
+            call.arguments.push_back(argument_of(argument, [this](ValueId id) { return index(id); }));
         for (ValueId id : node.outputs) call.results.push_back(id ? index(id) : -1);
         auto step = std::make_unique<loadable::StepT>();
         step->node = node.outputs.empty() || !node.outputs[0] ? node.target : graph_.value(node.outputs[0]).name;
@@ -348,7 +373,7 @@ private:
     ModelPlan drawn_;
     std::vector<NodeRun> runs_;
     std::vector<bool> device_node_;
-    std::map<ValueId, Life> lives_;      // by root
+    std::map<ValueId, Life> lives_;  // by root
     std::map<ValueId, int32_t> indices_;
     int32_t end_ = 0;
 };
@@ -357,9 +382,20 @@ private:
 
 loadable::DType loadable_type(const Graph &graph, ValueId id) {
     switch (const DType dtype = graph.type(id).dtype; dtype) {
-    case DType::UInt8: case DType::Int8: case DType::Int16: case DType::Int32: case DType::Int64:
-    case DType::Float16: case DType::Float32: case DType::Float64: case DType::Bool: case DType::BFloat16: return static_cast<loadable::DType>(dtype);
-    default: throw Error(fmt::format("{} is {}: neither the accelerator nor the host computes with such numbers", graph.value(id).name, dtype_name(dtype)));
+        case DType::UInt8:
+        case DType::Int8:
+        case DType::Int16:
+        case DType::Int32:
+        case DType::Int64:
+        case DType::Float16:
+        case DType::Float32:
+        case DType::Float64:
+        case DType::Bool:
+        case DType::BFloat16:
+            return static_cast<loadable::DType>(dtype);
+        default:
+            throw Error(fmt::format("{} is {}: neither the accelerator nor the host computes with such numbers",
+                                    graph.value(id).name, dtype_name(dtype)));
     }
 }
 

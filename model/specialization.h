@@ -15,7 +15,8 @@
 
 namespace atalla {
 
-// The element type of a value as a loadable has it. Error naming a value of a type that no loadable holds, such as complex numbers.
+// The element type of a value as a loadable has it. Error naming a value of a type that no loadable holds, such as complex
+// numbers.
 loadable::DType loadable_type(const Graph &graph, ValueId id);
 
 // The constants of all specializations, each once: tied tensors and those that several specializations use.
@@ -35,17 +36,17 @@ private:
     };
     std::map<Key, int32_t> known_;
     std::vector<std::unique_ptr<loadable::ConstantT>> constants_;
-    std::vector<std::shared_ptr<const Storage>> kept_;   // so that no two keys have one address
+    std::vector<std::shared_ptr<const Storage>> kept_;  // so that no two keys have one address
 };
 
 // What the specialization is made of. Node by node; `kernel_of` is -1 for nodes that are not on the device.
 struct SpecializationPlan {
-    const Graph &graph;   // of constant sizes
+    const Graph &graph;  // of constant sizes
     const std::vector<PlacedNode> &placed;
     const std::vector<int> &kernel_of;
     const std::vector<ChosenKernel> &kernels;
-    std::map<int, int32_t> states;   // by the input's index
-    bool one_by_one = false;         // a segment for each kernel
+    std::map<int, int32_t> states;  // by the input's index
+    bool one_by_one = false;        // a segment for each kernel
 };
 
 struct MadeSpecialization {

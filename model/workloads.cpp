@@ -4,8 +4,8 @@
 
 #include "graph_import/passes.h"
 #include "model/arrangement.h"
-#include "model/compile_model.h"
 #include "model/channels_fusion.h"
+#include "model/compile_model.h"
 #include "model/fusion.h"
 
 namespace atalla {
@@ -16,11 +16,17 @@ class Workloads {
 public:
     void add(const PlacedNode &node, const std::string &target) {
         if (node.place != PlacedNode::Device) return;
-        const auto same = [&](const ModelWorkload &one) { return one.op == node.op && one.workload->text() == node.workload->text(); };
-        if (const auto found = std::ranges::find_if(list, same); found != list.end()) found->count++;
-        else list.push_back({node.op, node.workload, target, 1});
+        const auto same = [&](const ModelWorkload &one) {
+            return one.op == node.op && one.workload->text() == node.workload->text();
+        };
+        if (const auto found = std::ranges::find_if(list, same); found != list.end())
+            found->count++;
+        else
+            list.push_back({node.op, node.workload, target, 1});
     }
-    void add(const Graph &graph, const Fusion &fusion) { add(fusion.kernel, graph.nodes[static_cast<size_t>(fusion.nodes.back())].target); }
+    void add(const Graph &graph, const Fusion &fusion) {
+        add(fusion.kernel, graph.nodes[static_cast<size_t>(fusion.nodes.back())].target);
+    }
 
     std::vector<ModelWorkload> list;
 };
@@ -59,7 +65,9 @@ std::vector<ModelWorkload> model_workloads(const Graph &model, const Machine &ma
         options.skipped = skipped;
         run_passes(graph, options);
         for (ModelWorkload &one : workloads_of(std::move(graph), machine, placement)) {
-            const auto same = [&](const ModelWorkload &other) { return one.op == other.op && one.workload->text() == other.workload->text(); };
+            const auto same = [&](const ModelWorkload &other) {
+                return one.op == other.op && one.workload->text() == other.workload->text();
+            };
             if (std::ranges::none_of(all, same)) all.push_back(std::move(one));
         }
     }

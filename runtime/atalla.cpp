@@ -12,12 +12,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "runtime/user_kernel.h"
 #include "isa/error.h"
 #include "runtime/context.h"
 #include "runtime/describe.h"
 #include "runtime/model.h"
 #include "runtime/traced_run.h"
+#include "runtime/user_kernel.h"
 
 using namespace atalla;
 
@@ -31,7 +31,7 @@ struct atalla_context {
     // What atalla_get_output() pointed at, by output, until the next run.
     mutable std::map<size_t, HostTensor> views;
     std::string json;
-    mutable std::atomic_flag busy;   // a call is under way
+    mutable std::atomic_flag busy;  // a call is under way
 };
 
 struct atalla_call {
@@ -84,7 +84,9 @@ bool is_there(const char *function, const void *pointer) {
 class Use {
 public:
     Use(const char *function, const atalla_context *context) : busy_(context->busy) {
-        if (busy_.test_and_set()) throw Misuse(fmt::format("{}: the context is busy: another thread uses it, or one of its own host kernels asks", function));
+        if (busy_.test_and_set())
+            throw Misuse(
+                fmt::format("{}: the context is busy: another thread uses it, or one of its own host kernels asks", function));
     }
     ~Use() { busy_.clear(); }
     Use(const Use &) = delete;
@@ -95,7 +97,8 @@ private:
 };
 
 HostTensor view_of(const char *function, const atalla_tensor &tensor) {
-    if (tensor.rank < 0 || tensor.rank > ATALLA_MAX_RANK) throw Misuse(fmt::format("{}: a tensor of rank {}", function, tensor.rank));
+    if (tensor.rank < 0 || tensor.rank > ATALLA_MAX_RANK)
+        throw Misuse(fmt::format("{}: a tensor of rank {}", function, tensor.rank));
     if (tensor.rank > 0) require(function, tensor.sizes);
     HostTensor view;
     try {
@@ -106,31 +109,37 @@ HostTensor view_of(const char *function, const atalla_tensor &tensor) {
     view.sizes.assign(tensor.sizes, tensor.sizes + tensor.rank);
     for (int64_t size : view.sizes)
         if (size < 0 || size > int64_t{1} << 40) throw Misuse(fmt::format("{}: a size of {}", function, size));
-    constexpr int64_t most_elements = int64_t{1} << 40, farthest = int64_t{1} << 47;   // elements; bytes within the address space
+    constexpr int64_t most_elements = int64_t{1} << 40,
+                      farthest = int64_t{1} << 47;  // elements; bytes within the address space
     int64_t lowest = 0, highest = 0, most = 1;
     for (int64_t size : view.sizes) {
         if (size > 0 && most > most_elements / size) throw Misuse(fmt::format("{}: a tensor of too many elements", function));
         most *= std::max<int64_t>(size, 1);
     }
     const int64_t elements = std::ranges::find(view.sizes, 0) == view.sizes.end() ? most : 0;
-    view.strides = tensor.strides != nullptr ? std::vector<int64_t>(tensor.strides, tensor.strides + tensor.rank) : dense_strides(view.sizes);
+    view.strides = tensor.strides != nullptr ? std::vector<int64_t>(tensor.strides, tensor.strides + tensor.rank)
+                                             : dense_strides(view.sizes);
     if (elements > 0) require(function, static_cast<const char *>(tensor.data));
-    const int64_t bytes = element_bytes(view.dtype), before = std::min(farthest, static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data)));
+    const int64_t bytes = element_bytes(view.dtype),
+                  before = std::min(farthest, static_cast<int64_t>(reinterpret_cast<uintptr_t>(tensor.data)));
     for (size_t d = 0; elements > 0 && d < view.sizes.size(); d++) {
         int64_t reach = 0;
-        if (__builtin_mul_overflow(view.sizes[d] - 1, view.strides[d], &reach) || reach > farthest / bytes - highest || reach < -before / bytes - lowest)
+        if (__builtin_mul_overflow(view.sizes[d] - 1, view.strides[d], &reach) || reach > farthest / bytes - highest ||
+            reach < -before / bytes - lowest)
             throw Misuse(fmt::format("{}: a stride of {} leads out of the memory", function, view.strides[d]));
         (reach < 0 ? lowest : highest) += reach;
     }
     // The storage starts at the lowest element, which a negative stride puts before `data`.
     view.offset = -lowest;
-    view.storage = std::make_shared<const Storage>(
-        Storage{nullptr, static_cast<const std::byte *>(tensor.data) + lowest * bytes, elements > 0 ? (highest - lowest + 1) * bytes : 0});
+    view.storage =
+        std::make_shared<const Storage>(Storage{nullptr, static_cast<const std::byte *>(tensor.data) + lowest * bytes,
+                                                elements > 0 ? (highest - lowest + 1) * bytes : 0});
     return view;
 }
 
 void describe_view(const HostTensor &tensor, atalla_tensor *out) {
-    *out = {const_cast<std::byte *>(tensor.begin()), static_cast<int32_t>(tensor.dtype), static_cast<int32_t>(tensor.sizes.size()), tensor.sizes.data(), tensor.strides.data()};
+    *out = {const_cast<std::byte *>(tensor.begin()), static_cast<int32_t>(tensor.dtype),
+            static_cast<int32_t>(tensor.sizes.size()), tensor.sizes.data(), tensor.strides.data()};
 }
 
 void check_output(const char *function, const atalla_context &context, size_t index) {
@@ -138,8 +147,8 @@ void check_output(const char *function, const atalla_context &context, size_t in
     if (index >= outputs) throw Misuse(fmt::format("{}: there is no output {}, only {}", function, index, outputs));
 }
 
-void describe_port(const char *function, const flatbuffers::Vector<flatbuffers::Offset<loadable::Port>> &ports, size_t index, const char **name, int32_t *dtype, int32_t *rank,
-                   int64_t *sizes) {
+void describe_port(const char *function, const flatbuffers::Vector<flatbuffers::Offset<loadable::Port>> &ports, size_t index,
+                   const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes) {
     if (index >= ports.size()) throw Misuse(fmt::format("{}: there is no {}, only {}", function, index, ports.size()));
     const loadable::Port &port = *ports.Get(static_cast<uint32_t>(index));
     if (name != nullptr) *name = port.name()->c_str();
@@ -191,20 +200,24 @@ size_t atalla_model_outputs(const atalla_model *model) {
     return is_there("atalla_model_outputs", model) ? model->model->table().outputs()->size() : 0;
 }
 
-atalla_status atalla_model_input(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes) {
+atalla_status atalla_model_input(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank,
+                                 int64_t *sizes) {
     return guarded([&] {
         require("atalla_model_input", model);
         describe_port("atalla_model_input", *model->model->table().inputs(), index, name, dtype, rank, sizes);
     });
 }
-atalla_status atalla_model_output(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes) {
+atalla_status atalla_model_output(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank,
+                                  int64_t *sizes) {
     return guarded([&] {
         require("atalla_model_output", model);
         describe_port("atalla_model_output", *model->model->table().outputs(), index, name, dtype, rank, sizes);
     });
 }
 
-const char *atalla_model_json(const atalla_model *model) { return is_there("atalla_model_json", model) ? model->json.c_str() : ""; }
+const char *atalla_model_json(const atalla_model *model) {
+    return is_there("atalla_model_json", model) ? model->json.c_str() : "";
+}
 
 atalla_status atalla_context_create(const atalla_model *model, uint64_t step_limit, atalla_context **context) {
     return guarded([&] {
@@ -263,13 +276,15 @@ atalla_status atalla_copy_output(const atalla_context *context, size_t index, co
         const Use use("atalla_copy_output", context);
         check_output("atalla_copy_output", *context, index);
         const HostTensor target = view_of("atalla_copy_output", *tensor), output = context->context->output(index);
-        if (target.dtype != output.dtype || target.sizes != output.sizes) throw Misuse("atalla_copy_output: the tensor has not the element type and sizes of the output");
+        if (target.dtype != output.dtype || target.sizes != output.sizes)
+            throw Misuse("atalla_copy_output: the tensor has not the element type and sizes of the output");
         const auto bytes = static_cast<size_t>(element_bytes(output.dtype));
         std::vector<int64_t> at(output.sizes.size(), 0);
         for (int64_t i = 0; i < output.elements(); i++) {
             int64_t offset = 0;
             for (size_t d = 0; d < at.size(); d++) offset += at[d] * target.strides[d];
-            std::memcpy(static_cast<std::byte *>(tensor->data) + offset * static_cast<int64_t>(bytes), output.begin() + i * static_cast<int64_t>(bytes), bytes);
+            std::memcpy(static_cast<std::byte *>(tensor->data) + offset * static_cast<int64_t>(bytes),
+                        output.begin() + i * static_cast<int64_t>(bytes), bytes);
             for (size_t d = at.size(); d-- > 0;) {
                 if (++at[d] < output.sizes[d]) break;
                 at[d] = 0;
@@ -300,7 +315,8 @@ atalla_status atalla_get_counters(const atalla_context *context, atalla_counters
         require("atalla_get_counters", context, counters);
         const Use use("atalla_get_counters", context);
         const ContextCounters &c = context->context->counters();
-        *counters = {c.runs, c.programs_loaded, c.last.cycles, c.last.packets, c.device_calls, c.host_calls, c.bytes_to_device, c.bytes_from_device};
+        *counters = {c.runs,         c.programs_loaded, c.last.cycles,     c.last.packets,
+                     c.device_calls, c.host_calls,      c.bytes_to_device, c.bytes_from_device};
     });
 }
 
@@ -320,9 +336,11 @@ atalla_status atalla_register_kernel(const char *target, atalla_kernel kernel, v
         register_host_kernel(target, [name = std::string(target), kernel, user](const UserCall &call) {
             atalla_call handle;
             handle.call = &call;
-            for (size_t i = 0; i < call.results(); i++) handle.results.push_back(make_tensor(call.result(i).dtype, call.result(i).sizes));
+            for (size_t i = 0; i < call.results(); i++)
+                handle.results.push_back(make_tensor(call.result(i).dtype, call.result(i).sizes));
             if (kernel(&handle, user) != ATALLA_OK)
-                throw Error(fmt::format("host kernel '{}' failed: {}", name, handle.failure.empty() ? "it gave no reason" : handle.failure));
+                throw Error(fmt::format("host kernel '{}' failed: {}", name,
+                                        handle.failure.empty() ? "it gave no reason" : handle.failure));
             return handle.results;
         });
     });
@@ -351,7 +369,8 @@ atalla_status atalla_call_number(const atalla_call *call, const char *name, doub
 atalla_status atalla_call_result(atalla_call *call, size_t index, atalla_tensor *tensor) {
     return guarded([&] {
         require("atalla_call_result", call, tensor);
-        if (index >= call->results.size()) throw Misuse(fmt::format("atalla_call_result: there is no result {}, only {}", index, call->results.size()));
+        if (index >= call->results.size())
+            throw Misuse(fmt::format("atalla_call_result: there is no result {}, only {}", index, call->results.size()));
         describe_view(call->results[index], tensor);
     });
 }

@@ -20,7 +20,9 @@ uint16_t rounded(float value) {
 }  // namespace
 
 std::vector<uint16_t> bf16_elements(const HostTensor &tensor) {
-    if (!is_floating(tensor.dtype)) throw Error(fmt::format("a tensor of {} cannot be used by the accelerator, which computes with bfloat16", dtype_name(tensor.dtype)));
+    if (!is_floating(tensor.dtype))
+        throw Error(fmt::format("a tensor of {} cannot be used by the accelerator, which computes with bfloat16",
+                                dtype_name(tensor.dtype)));
     const HostTensor dense = tensor.is_dense() ? tensor : dense_copy(tensor);
     const auto count = static_cast<size_t>(dense.elements());
     std::vector<uint16_t> result(count);
@@ -36,7 +38,9 @@ std::vector<uint16_t> bf16_elements(const HostTensor &tensor) {
         }
         return result;
     }
-    for (size_t i = 0; i < count; i++) store_double(reinterpret_cast<std::byte *>(&result[i]), DType::BFloat16, within_bf16(element_as_double(dense, static_cast<int64_t>(i))));
+    for (size_t i = 0; i < count; i++)
+        store_double(reinterpret_cast<std::byte *>(&result[i]), DType::BFloat16,
+                     within_bf16(element_as_double(dense, static_cast<int64_t>(i))));
     return result;
 }
 
@@ -50,8 +54,10 @@ HostTensor tensor_of_bf16(DType dtype, const std::vector<int64_t> &sizes, const 
     }
     for (size_t i = 0; i < elements.size(); i++) {
         const float value = bf16_float(elements[i]);
-        if (dtype == DType::Float32) std::memcpy(data + 4 * i, &value, sizeof value);
-        else store_double(data + static_cast<size_t>(element_bytes(dtype)) * i, dtype, value);
+        if (dtype == DType::Float32)
+            std::memcpy(data + 4 * i, &value, sizeof value);
+        else
+            store_double(data + static_cast<size_t>(element_bytes(dtype)) * i, dtype, value);
     }
     return tensor;
 }

@@ -38,14 +38,17 @@ HostTensor filled_up(const HostTensor &tensor, const std::vector<int64_t> &sizes
             const std::byte *from = result.begin() + r * result.sizes[d] * row;
             std::byte *to = mutable_data(larger) + r * sizes[d] * row;
             std::memcpy(to, from, static_cast<size_t>(result.sizes[d] * row));
-            for (int64_t position = result.sizes[d]; position < sizes[d]; position++) std::memcpy(to + position * row, from, static_cast<size_t>(row));
+            for (int64_t position = result.sizes[d]; position < sizes[d]; position++)
+                std::memcpy(to + position * row, from, static_cast<size_t>(row));
         }
         result = std::move(larger);
     }
     return result;
 }
 
-std::span<const uint8_t> bytes_of(const std::vector<uint16_t> &elements) { return {reinterpret_cast<const uint8_t *>(elements.data()), elements.size() * 2}; }
+std::span<const uint8_t> bytes_of(const std::vector<uint16_t> &elements) {
+    return {reinterpret_cast<const uint8_t *>(elements.data()), elements.size() * 2};
+}
 
 }  // namespace
 
@@ -90,12 +93,14 @@ Context::~Context() = default;
 void Context::reset_states() {
     states_.clear();
     if (model_->table().states() != nullptr)
-        for (const auto *state : *model_->table().states()) states_.push_back(model_->constant(static_cast<size_t>(state->initial())));
+        for (const auto *state : *model_->table().states())
+            states_.push_back(model_->constant(static_cast<size_t>(state->initial())));
 }
 
 void Context::take_states(const Context &other) {
     const auto same = [](const HostTensor &a, const HostTensor &b) { return a.dtype == b.dtype && a.sizes == b.sizes; };
-    if (!std::ranges::equal(states_, other.states_, same)) throw Error("the states of the two contexts differ in number, types or sizes: they are of different models");
+    if (!std::ranges::equal(states_, other.states_, same))
+        throw Error("the states of the two contexts differ in number, types or sizes: they are of different models");
     states_ = other.states_;
 }
 
@@ -103,15 +108,18 @@ void Context::set_input(size_t index, const HostTensor &tensor) {
     if (index >= inputs_.size()) throw Error(fmt::format("there is no input {}: the model has {}", index, inputs_.size()));
     const auto &port = *model_->table().inputs()->Get(static_cast<uint32_t>(index));
     if (static_cast<int>(tensor.dtype) != static_cast<int>(port.dtype()))
-        throw Error(fmt::format("input '{}' holds {}, but the model takes {}", port.name()->str(), dtype_name(tensor.dtype), dtype_name(static_cast<DType>(port.dtype()))));
+        throw Error(fmt::format("input '{}' holds {}, but the model takes {}", port.name()->str(), dtype_name(tensor.dtype),
+                                dtype_name(static_cast<DType>(port.dtype()))));
     if (tensor.sizes.size() != port.dims()->size())
-        throw Error(fmt::format("input '{}' has {} dimensions, but the model takes {}", port.name()->str(), tensor.sizes.size(), port.dims()->size()));
+        throw Error(fmt::format("input '{}' has {} dimensions, but the model takes {}", port.name()->str(), tensor.sizes.size(),
+                                port.dims()->size()));
     check_elements(*model_, index, tensor.sizes);
     inputs_[index] = dense_copy(tensor);
 }
 
 HostTensor Context::output(size_t index) const {
-    if (index >= model_->table().outputs()->size()) throw Error(fmt::format("there is no output {}: the model has {}", index, model_->table().outputs()->size()));
+    if (index >= model_->table().outputs()->size())
+        throw Error(fmt::format("there is no output {}: the model has {}", index, model_->table().outputs()->size()));
     if (outputs_.empty()) throw Error("there are no outputs yet: run the model first");
     return outputs_[index];
 }
@@ -134,7 +142,8 @@ Context::Prepared &Context::prepare(size_t index) {
         prepared.slots[v].host = model_->constant(static_cast<size_t>(value.constant()));
         prepared.slots[v].on_host = true;
         if (value.address() >= 0 && prepared.simulator) {
-            prepared.simulator->write_memory(static_cast<uint64_t>(value.address()), bytes_of(bf16_elements(prepared.slots[v].host)));
+            prepared.simulator->write_memory(static_cast<uint64_t>(value.address()),
+                                             bytes_of(bf16_elements(prepared.slots[v].host)));
             prepared.slots[v].on_device = true;
         }
     }
@@ -149,7 +158,8 @@ const HostTensor &Context::on_host(Prepared &prepared, int32_t value) {
     const std::vector<int64_t> sizes = prepared.specialization->sizes_of(value);
     const ResultType type{prepared.specialization->dtype_of(value), sizes};
     std::vector<uint16_t> elements(static_cast<size_t>(type.elements()));
-    prepared.simulator->read_memory(static_cast<uint64_t>(table.address()), {reinterpret_cast<uint8_t *>(elements.data()), elements.size() * 2});
+    prepared.simulator->read_memory(static_cast<uint64_t>(table.address()),
+                                    {reinterpret_cast<uint8_t *>(elements.data()), elements.size() * 2});
     slot.host = tensor_of_bf16(type.dtype, sizes, elements);
     slot.on_host = true;
     counters_.bytes_from_device += elements.size() * 2;
@@ -160,7 +170,9 @@ void Context::put_on_device(Prepared &prepared, int32_t value) {
     Slot &slot = prepared.slots[static_cast<size_t>(value)];
     if (slot.on_device) return;
     const std::vector<uint16_t> elements = bf16_elements(on_host(prepared, value));
-    prepared.simulator->write_memory(static_cast<uint64_t>(prepared.specialization->table->values()->Get(static_cast<uint32_t>(value))->address()), bytes_of(elements));
+    prepared.simulator->write_memory(
+        static_cast<uint64_t>(prepared.specialization->table->values()->Get(static_cast<uint32_t>(value))->address()),
+        bytes_of(elements));
     slot.on_device = true;
     counters_.bytes_to_device += elements.size() * 2;
 }
@@ -170,24 +182,31 @@ std::vector<HostTensor> Context::compute(Prepared &prepared, const Node &node, c
     if (const auto found = kernels_.find(node.target); found != kernels_.end()) {
         profile_.back().by = HostKernel::Registered;
         std::vector<HostTensor> results = found->second(UserCall(node, operand, types));
-        if (results.size() < types.size()) throw Error(fmt::format("host kernel '{}' gave {} results instead of {}", node.target, results.size(), types.size()));
+        if (results.size() < types.size())
+            throw Error(
+                fmt::format("host kernel '{}' gave {} results instead of {}", node.target, results.size(), types.size()));
         for (size_t i = 0; i < types.size(); i++)
             if (node.outputs[i] && (results[i].dtype != types[i].dtype || results[i].sizes != types[i].sizes))
-                throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says", node.target, i));
+                throw Error(fmt::format("host kernel '{}' gave result {} with another type or other sizes than the model says",
+                                        node.target, i));
         return results;
     }
     if (std::optional<std::vector<HostTensor>> results = run_host_kernel(node, operand, types)) {
         profile_.back().by = HostKernel::Compiled;
         return *std::move(results);
     }
-    if (!can_interpret(node.target)) throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", node.target));
+    if (!can_interpret(node.target))
+        throw Error(fmt::format("there is no host kernel '{}': register one before the context is created", node.target));
     return interpret_node(prepared.specialization->values, node, operand);
 }
 
 void Context::run_host(Prepared &prepared, const Model::Step &step) {
     const Node &node = step.host->node;
     std::vector<ResultType> types;
-    for (ValueId id : node.outputs) types.push_back(id ? ResultType{prepared.specialization->dtype_of(id.index), prepared.specialization->sizes_of(id.index)} : ResultType{});
+    for (ValueId id : node.outputs)
+        types.push_back(
+            id ? ResultType{prepared.specialization->dtype_of(id.index), prepared.specialization->sizes_of(id.index)}
+               : ResultType{});
     std::vector<HostTensor> results = compute(prepared, node, types);
     for (size_t i = 0; i < node.outputs.size(); i++)
         if (node.outputs[i]) prepared.slots[static_cast<size_t>(node.outputs[i].index)] = {std::move(results[i]), true, false};
@@ -214,7 +233,9 @@ void Context::run_device(Prepared &prepared, const Model::Step &step) {
 Choice Context::chosen() const {
     std::vector<std::vector<int64_t>> sizes;
     for (size_t i = 0; i < inputs_.size(); i++) {
-        if (!inputs_[i]) throw Error(fmt::format("input '{}' is not set", model_->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
+        if (!inputs_[i])
+            throw Error(
+                fmt::format("input '{}' is not set", model_->table().inputs()->Get(static_cast<uint32_t>(i))->name()->str()));
         sizes.push_back(inputs_[i]->sizes);
     }
     return choose_specialization(*model_, sizes);
@@ -236,13 +257,17 @@ void Context::run() {
     }
     for (size_t i = 0; i < inputs_.size(); i++) {
         const int32_t value = table.inputs()->Get(static_cast<uint32_t>(i));
-        prepared.slots[static_cast<size_t>(value)] = {filled_up(*inputs_[i], prepared.specialization->sizes_of(value)), true, false};
+        prepared.slots[static_cast<size_t>(value)] = {filled_up(*inputs_[i], prepared.specialization->sizes_of(value)), true,
+                                                      false};
     }
     for (const Model::Step &step : prepared.specialization->steps) {
         const auto start = std::chrono::steady_clock::now();
-        profile_.push_back({step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, HostKernel::Interpreter, 0, 0});
-        if (step.host) run_host(prepared, step);
-        else run_device(prepared, step);
+        profile_.push_back(
+            {step.node, step.host ? step.host->node.target : "segment", step.device != nullptr, HostKernel::Interpreter, 0, 0});
+        if (step.host)
+            run_host(prepared, step);
+        else
+            run_device(prepared, step);
         profile_.back().seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
     std::vector<HostTensor> outputs;
@@ -254,8 +279,10 @@ void Context::run() {
     if (table.mutations() != nullptr) {
         // All are read before any is written: one may be another's state.
         std::vector<HostTensor> written;
-        for (const auto *mutation : *table.mutations()) written.push_back(dense_copy(on_host(prepared, static_cast<int32_t>(mutation->value()))));
-        for (uint32_t m = 0; m < table.mutations()->size(); m++) states_[table.mutations()->Get(m)->state()] = std::move(written[m]);
+        for (const auto *mutation : *table.mutations())
+            written.push_back(dense_copy(on_host(prepared, static_cast<int32_t>(mutation->value()))));
+        for (uint32_t m = 0; m < table.mutations()->size(); m++)
+            states_[table.mutations()->Get(m)->state()] = std::move(written[m]);
     }
     outputs_ = std::move(outputs);
     counters_.runs++;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/user_kernel.h"
 #include "runtime/model.h"
+#include "runtime/user_kernel.h"
 #include "simulator/simulator.h"
 
 namespace atalla {
@@ -22,10 +22,10 @@ void register_host_kernel(const std::string &target, UserKernel kernel);
 // What the calls of a context did so far, and the last one.
 struct ContextCounters {
     uint64_t runs = 0;
-    uint64_t programs_loaded = 0;     // grows with new sizes only: a second call with the same ones loads nothing
-    Counters last;                    // of the accelerator, all segments of the last run together
-    uint64_t device_calls = 0, host_calls = 0;          // of the last run
-    uint64_t bytes_to_device = 0, bytes_from_device = 0; // of the last run, constants not counted
+    uint64_t programs_loaded = 0;               // grows with new sizes only: a second call with the same ones loads nothing
+    Counters last;                              // of the accelerator, all segments of the last run together
+    uint64_t device_calls = 0, host_calls = 0;  // of the last run
+    uint64_t bytes_to_device = 0, bytes_from_device = 0;  // of the last run, constants not counted
 };
 
 // Who computed a step of the host.
@@ -33,11 +33,11 @@ enum class HostKernel { Interpreter, Compiled, Registered };
 
 // One step of the last run.
 struct StepProfile {
-    std::string node, target;   // target "segment" on the accelerator
+    std::string node, target;  // target "segment" on the accelerator
     bool device = false;
-    HostKernel by = HostKernel::Interpreter;   // on the host
-    uint64_t cycles = 0;        // on the accelerator
-    double seconds = 0;         // of the host's clock
+    HostKernel by = HostKernel::Interpreter;  // on the host
+    uint64_t cycles = 0;                      // on the accelerator
+    double seconds = 0;                       // of the host's clock
 };
 
 class Context {
@@ -58,7 +58,7 @@ public:
 
     // Runs the program of the accelerator, which is loaded: Simulator::run, unless somebody looks on.
     using DeviceRun = std::function<RunResult(Simulator &simulator, const RunOptions &options)>;
-    DeviceRun set_device_run(DeviceRun run) { return std::exchange(device_run_, std::move(run)); }   // the one before
+    DeviceRun set_device_run(DeviceRun run) { return std::exchange(device_run_, std::move(run)); }  // the one before
 
     // States as they were when the model was compiled.
     void reset_states();
@@ -92,7 +92,7 @@ private:
     std::shared_ptr<const Model> model_;
     uint64_t step_limit_;
     DeviceRun device_run_ = [](Simulator &simulator, const RunOptions &options) { return simulator.run(options); };
-    UserKernels kernels_;   // registered ones
+    UserKernels kernels_;  // registered ones
     std::vector<std::optional<HostTensor>> inputs_;
     std::vector<HostTensor> states_, outputs_;
     std::map<size_t, Prepared> prepared_;

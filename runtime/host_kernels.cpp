@@ -18,17 +18,18 @@ using Sizes64 = std::vector<int64_t>;
 using Operands = std::function<const HostTensor &(ValueId)>;
 using Result = std::optional<std::vector<HostTensor>>;
 
-constexpr size_t rank = 4;   // of element-wise kernels
+constexpr size_t rank = 4;  // of element-wise kernels
 
-// A tensor as the kernels take it: innermost dimension first, 32-bit sizes. They are compiled for element types and look at neither
-// the type nor flags.
+// A tensor as the kernels take it: innermost dimension first, 32-bit sizes. They are compiled for element types and look at
+// neither the type nor flags.
 class Buffer {
 public:
     Buffer(const std::byte *data, std::span<const int64_t> sizes, std::span<const int64_t> strides, size_t dimensions) {
         for (size_t d = 0; d < dimensions; d++) {
             const bool there = d < sizes.size();
             const size_t from = sizes.size() - 1 - d;
-            dims_[d] = halide_dimension_t(0, there ? static_cast<int32_t>(sizes[from]) : 1, there ? static_cast<int32_t>(strides[from]) : 0);
+            dims_[d] = halide_dimension_t(0, there ? static_cast<int32_t>(sizes[from]) : 1,
+                                          there ? static_cast<int32_t>(strides[from]) : 0);
         }
         buffer_.host = reinterpret_cast<uint8_t *>(const_cast<std::byte *>(data));
         buffer_.dimensions = static_cast<int32_t>(dimensions);
@@ -42,7 +43,9 @@ private:
     halide_buffer_t buffer_ = {};
 };
 
-int64_t product(std::span<const int64_t> sizes) { return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>()); }
+int64_t product(std::span<const int64_t> sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<>());
+}
 
 // Strides, in elements, with which a tensor repeats itself to these sizes. Nothing if it does not.
 std::optional<Sizes64> repeated(const HostTensor &tensor, const Sizes64 &sizes) {
@@ -89,7 +92,8 @@ Result elementwise(const Call &call, const std::vector<const HostTensor *> &tens
     HostTensor result = call.made();
     if (result.elements() == 0) return std::vector{result};
     std::vector<std::unique_ptr<Buffer>> buffers;
-    for (size_t i = 0; i < tensors.size(); i++) buffers.push_back(std::make_unique<Buffer>(tensors[i]->begin(), call.type.sizes, strides[i], rank));
+    for (size_t i = 0; i < tensors.size(); i++)
+        buffers.push_back(std::make_unique<Buffer>(tensors[i]->begin(), call.type.sizes, strides[i], rank));
     run(buffers, Buffer(mutable_data(result), result.sizes, result.strides, rank));
     return std::vector{result};
 }
@@ -99,7 +103,8 @@ using Binary = int (*)(halide_buffer_t *, halide_buffer_t *, halide_buffer_t *);
 
 Result binary(const Call &call, DType dtype, Binary kernel) {
     if (call.type.dtype != DType::Bool) return std::nullopt;
-    return elementwise(call, {call.tensor("self", dtype), call.tensor("other", dtype)}, [&](const auto &from, Buffer &&to) { kernel(*from[0], *from[1], to); });
+    return elementwise(call, {call.tensor("self", dtype), call.tensor("other", dtype)},
+                       [&](const auto &from, Buffer &&to) { kernel(*from[0], *from[1], to); });
 }
 
 Result unary(const Call &call, DType dtype, Unary kernel) {
@@ -121,7 +126,8 @@ Result convert(const Call &call) {
 Result where_number(const Call &call) {
     if (call.type.dtype != DType::Float32) return std::nullopt;
     return elementwise(call, {call.tensor("condition", DType::Bool)}, [&](const auto &from, Buffer &&to) {
-        atalla_host_where_number(*from[0], static_cast<float>(call.node.number("self")), static_cast<float>(call.node.number("other")), to);
+        atalla_host_where_number(*from[0], static_cast<float>(call.node.number("self")),
+                                 static_cast<float>(call.node.number("other")), to);
     });
 }
 
@@ -134,11 +140,14 @@ std::optional<Around> around(const HostTensor &tensor, int64_t dimension) {
     const int64_t d = dimension < 0 ? dimension + dimensions : dimension;
     if (d < 0 || d >= dimensions) return std::nullopt;
     const std::span<const int64_t> sizes = tensor.sizes;
-    return Around{product(sizes.subspan(static_cast<size_t>(d) + 1)), sizes[static_cast<size_t>(d)], product(sizes.first(static_cast<size_t>(d)))};
+    return Around{product(sizes.subspan(static_cast<size_t>(d) + 1)), sizes[static_cast<size_t>(d)],
+                  product(sizes.first(static_cast<size_t>(d)))};
 }
 
 // Three dense dimensions, outermost first.
-std::unique_ptr<Buffer> dense(const std::byte *data, const Sizes64 &sizes) { return std::make_unique<Buffer>(data, sizes, dense_strides(sizes), sizes.size()); }
+std::unique_ptr<Buffer> dense(const std::byte *data, const Sizes64 &sizes) {
+    return std::make_unique<Buffer>(data, sizes, dense_strides(sizes), sizes.size());
+}
 
 Result any(const Call &call) {
     const HostTensor *given = call.tensor("self", DType::Bool);
@@ -197,14 +206,19 @@ Result index(const Call &call) {
 
 Result index_copy(const Call &call) {
     const HostTensor *given = call.tensor("self"), *source = call.tensor("source"), *index = call.tensor("index");
-    if (given == nullptr || source == nullptr || source->dtype != given->dtype || source->sizes.size() != given->sizes.size()) return std::nullopt;
-    const HostTensor x = given->is_dense() ? *given : dense_copy(*given), rows = source->is_dense() ? *source : dense_copy(*source);
+    if (given == nullptr || source == nullptr || source->dtype != given->dtype || source->sizes.size() != given->sizes.size())
+        return std::nullopt;
+    const HostTensor x = given->is_dense() ? *given : dense_copy(*given),
+                     rows = source->is_dense() ? *source : dense_copy(*source);
     const std::optional<Around> a = around(x, call.node.integer("dim")), b = around(rows, call.node.integer("dim"));
-    if (!a || !b || !are_indices(index, a->rows) || b->rows != index->elements() || a->inner != b->inner || a->outer != b->outer) return std::nullopt;
+    if (!a || !b || !are_indices(index, a->rows) || b->rows != index->elements() || a->inner != b->inner ||
+        a->outer != b->outer)
+        return std::nullopt;
     HostTensor result = call.made();
     const int64_t bytes = a->inner * element_bytes(x.dtype);
     const HostTensor flat = index->is_dense() ? *index : dense_copy(*index);
-    atalla_host_put_rows(*dense(x.begin(), {a->outer, a->rows, bytes}), *dense(flat.begin(), {b->rows}), *dense(rows.begin(), {a->outer, b->rows, bytes}),
+    atalla_host_put_rows(*dense(x.begin(), {a->outer, a->rows, bytes}), *dense(flat.begin(), {b->rows}),
+                         *dense(rows.begin(), {a->outer, b->rows, bytes}),
                          *dense(mutable_data(result), {a->outer, a->rows, bytes}));
     return std::vector{result};
 }
@@ -215,19 +229,31 @@ const std::map<std::string, Kernel, std::less<>> &kernels() {
     const auto compare = [](Binary kernel) { return [=](const Call &call) { return binary(call, DType::Int64, kernel); }; };
     const auto logic = [](Binary kernel) { return [=](const Call &call) { return binary(call, DType::Bool, kernel); }; };
     const auto negation = [](const Call &call) { return unary(call, DType::Bool, atalla_host_not); };
-    static const std::map<std::string, Kernel, std::less<>> table = {
-        {"aten::lt.Tensor", compare(atalla_host_lt)}, {"aten::le.Tensor", compare(atalla_host_le)}, {"aten::gt.Tensor", compare(atalla_host_gt)},
-        {"aten::ge.Tensor", compare(atalla_host_ge)}, {"aten::eq.Tensor", compare(atalla_host_eq)}, {"aten::ne.Tensor", compare(atalla_host_ne)},
-        {"aten::__and__.Tensor", logic(atalla_host_and)}, {"aten::bitwise_and.Tensor", logic(atalla_host_and)}, {"aten::logical_and", logic(atalla_host_and)},
-        {"aten::__or__.Tensor", logic(atalla_host_or)}, {"aten::bitwise_or.Tensor", logic(atalla_host_or)}, {"aten::logical_or", logic(atalla_host_or)},
-        {"aten::bitwise_not", negation}, {"aten::logical_not", negation},
-        {"aten::_to_copy", convert}, {"aten::where.Scalar", where_number}, {"aten::any.dim", any},
-        {"aten::embedding", embedding}, {"aten::index.Tensor", index}, {"aten::index_copy", index_copy}};
+    static const std::map<std::string, Kernel, std::less<>> table = {{"aten::lt.Tensor", compare(atalla_host_lt)},
+                                                                     {"aten::le.Tensor", compare(atalla_host_le)},
+                                                                     {"aten::gt.Tensor", compare(atalla_host_gt)},
+                                                                     {"aten::ge.Tensor", compare(atalla_host_ge)},
+                                                                     {"aten::eq.Tensor", compare(atalla_host_eq)},
+                                                                     {"aten::ne.Tensor", compare(atalla_host_ne)},
+                                                                     {"aten::__and__.Tensor", logic(atalla_host_and)},
+                                                                     {"aten::bitwise_and.Tensor", logic(atalla_host_and)},
+                                                                     {"aten::logical_and", logic(atalla_host_and)},
+                                                                     {"aten::__or__.Tensor", logic(atalla_host_or)},
+                                                                     {"aten::bitwise_or.Tensor", logic(atalla_host_or)},
+                                                                     {"aten::logical_or", logic(atalla_host_or)},
+                                                                     {"aten::bitwise_not", negation},
+                                                                     {"aten::logical_not", negation},
+                                                                     {"aten::_to_copy", convert},
+                                                                     {"aten::where.Scalar", where_number},
+                                                                     {"aten::any.dim", any},
+                                                                     {"aten::embedding", embedding},
+                                                                     {"aten::index.Tensor", index},
+                                                                     {"aten::index_copy", index_copy}};
     return table;
 }
 
 bool fits(const HostTensor &tensor) {
-    constexpr int64_t most_bytes = INT32_MAX;   // of what the kernels count with
+    constexpr int64_t most_bytes = INT32_MAX;  // of what the kernels count with
     return tensor.elements() * element_bytes(tensor.dtype) <= most_bytes;
 }
 

@@ -31,7 +31,7 @@ public:
     const Machine &machine() const { return machine_; }
 
     struct HostWork {
-        Node node;   // its value ids are indices of the specialization's values
+        Node node;  // its value ids are indices of the specialization's values
     };
     struct DeviceWork {
         uint32_t entry = 0;
@@ -39,14 +39,14 @@ public:
     };
     struct Step {
         std::string node;
-        std::unique_ptr<const HostWork> host;   // or
+        std::unique_ptr<const HostWork> host;  // or
         std::unique_ptr<const DeviceWork> device;
     };
     struct Specialization {
         const loadable::Specialization *table = nullptr;
         Program program;
         std::vector<Step> steps;
-        Graph values;   // without nodes: the types of the values, for the nodes of the host's steps
+        Graph values;  // without nodes: the types of the values, for the nodes of the host's steps
         std::vector<int64_t> sizes_of(int32_t value) const;
         DType dtype_of(int32_t value) const;
     };
@@ -56,7 +56,8 @@ public:
 
 private:
     Model() = default;
-    static std::shared_ptr<const Model> open(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner, std::string_view name);
+    static std::shared_ptr<const Model> open(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+                                             std::string_view name);
 
     std::shared_ptr<const void> owner_;
     const loadable::Model *table_ = nullptr;
@@ -71,8 +72,8 @@ struct Choice {
     Bindings filled;
 };
 
-// The specialization for inputs of these sizes, else the smallest that they can be filled up to. Error that names the input, the
-// dimension and what is possible.
+// The specialization for inputs of these sizes, else the smallest that they can be filled up to. Error that names the input,
+// the dimension and what is possible.
 Choice choose_specialization(const Model &model, const std::vector<std::vector<int64_t>> &inputs);
 // The same error for sizes with more elements than any specialization takes, before somebody makes room for them.
 void check_elements(const Model &model, size_t input, const std::vector<int64_t> &sizes);

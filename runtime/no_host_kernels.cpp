@@ -3,7 +3,8 @@
 
 namespace atalla {
 
-std::optional<std::vector<HostTensor>> run_host_kernel(const Node &, const std::function<const HostTensor &(ValueId)> &, const std::vector<ResultType> &) {
+std::optional<std::vector<HostTensor>> run_host_kernel(const Node &, const std::function<const HostTensor &(ValueId)> &,
+                                                       const std::vector<ResultType> &) {
     return std::nullopt;
 }
 

@@ -33,15 +33,18 @@ private:
 
 void run_traced(Context &context, const std::filesystem::path &file) {
     const Model &model = context.model();
-    if (!model.machine().timed()) throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace", model.machine().name));
+    if (!model.machine().timed())
+        throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace", model.machine().name));
     const Model::Specialization &specialization = context.specialization();
-    if (specialization.program.packets.empty()) throw Error("nothing of the model runs on the accelerator, so there is nothing to trace");
+    if (specialization.program.packets.empty())
+        throw Error("nothing of the model runs on the accelerator, so there is nothing to trace");
     Recorder recorder(model.machine(), {});
     {
         const Watched watched(context, recorder);
         context.run();
     }
-    write_perfetto(recorder.take(), specialization.program, fmt::format("{} on {}", model.table().name()->str(), model.machine().name), file);
+    write_perfetto(recorder.take(), specialization.program,
+                   fmt::format("{} on {}", model.table().name()->str(), model.machine().name), file);
 }
 
 }  // namespace atalla

@@ -112,9 +112,12 @@ HostTensor tensor_of_values(const ResultType &type, const std::vector<T> &values
     }
     for (size_t i = 0; i < values.size(); i++) {
         std::byte *at = data + static_cast<int64_t>(i) * bytes;
-        if (type.dtype == DType::Bool) store_int(at, type.dtype, values[i] != T(0));
-        else if (is_floating(type.dtype)) store_double(at, type.dtype, static_cast<double>(values[i]));
-        else store_int(at, type.dtype, static_cast<int64_t>(values[i]));
+        if (type.dtype == DType::Bool)
+            store_int(at, type.dtype, values[i] != T(0));
+        else if (is_floating(type.dtype))
+            store_double(at, type.dtype, static_cast<double>(values[i]));
+        else
+            store_int(at, type.dtype, static_cast<int64_t>(values[i]));
     }
     return result;
 }

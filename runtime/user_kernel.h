@@ -29,6 +29,7 @@ public:
 
     // A number counts as a tensor without dimensions. Error if the argument is missing or is neither.
     HostTensor tensor(std::string_view name) const;
+
 private:
     [[noreturn]] void refuse(std::string_view why) const;
 
@@ -48,6 +49,6 @@ HostTensor tensor_of_values(const ResultType &type, const std::vector<T> &values
 
 // Results in the order of the node's outputs, of the types that the call says. Throws Error.
 using UserKernel = std::function<std::vector<HostTensor>(const UserCall &)>;
-using UserKernels = std::map<std::string, UserKernel, std::less<>>;   // by target, "mylib::op"
+using UserKernels = std::map<std::string, UserKernel, std::less<>>;  // by target, "mylib::op"
 
 }  // namespace atalla

@@ -120,14 +120,16 @@ int64_t shortest_way(const Machine &machine, const KernelWork &work) {
     const Chains chains(machine);
     const auto &[sdma, pad, vec] = std::tie(machine.sdma, machine.pad, machine.vec);
     int64_t cycles = chains.first_packet + chains.constant;
-    if (work.reads) cycles += chains.transfer + (work.rows_loaded > 0 ? chains.beat_to_vector : chains.arrival + 1 + pad.write_land + 1);
+    if (work.reads)
+        cycles += chains.transfer + (work.rows_loaded > 0 ? chains.beat_to_vector : chains.arrival + 1 + pad.write_land + 1);
     const bool computes = work.lanes.adds + work.lanes.muls + work.lanes.exps + work.lanes.reductions > 0;
-    if (computes && work.rows_stored > 0) cycles += std::min({vec.add_L, vec.mul_L, vec.cmp_L, vec.exp_L}) + 1 + machine.wb.offer_to_use;
+    if (computes && work.rows_stored > 0)
+        cycles += std::min({vec.add_L, vec.mul_L, vec.cmp_L, vec.exp_L}) + 1 + machine.wb.offer_to_use;
     return cycles + chains.transfer + pad.read_L + sdma.load_extra + chains.arrival + 1;
 }
 
-// What a cold start adds to a resource's work: nothing is at hand before the first operand has come, and what the last operation
-// makes must leave. Elements may come and go through scalar registers.
+// What a cold start adds to a resource's work: nothing is at hand before the first operand has come, and what the last
+// operation makes must leave. Elements may come and go through scalar registers.
 Bound cold_bound(const Machine &machine, const KernelWork &work, Bound steady) {
     const Chains chains(machine);
     const auto cold = [&](const std::string &name, int64_t value) {
@@ -150,10 +152,12 @@ Bound cold_bound(const Machine &machine, const KernelWork &work, Bound steady) {
 
 Bound kernel_bound(const Machine &machine, const KernelWork &work) {
     const LaneWork lanes = balanced(work);
-    const int64_t operations = lanes.adds + lanes.muls + lanes.exps + lanes.reductions + work.array_rows + work.array_loads + work.rows_loaded + work.rows_stored;
+    const int64_t operations = lanes.adds + lanes.muls + lanes.exps + lanes.reductions + work.array_rows + work.array_loads +
+                               work.rows_loaded + work.rows_stored;
     const int64_t issue = ceil_div(operations, machine.issue.slots);
     const int64_t array = array_cycles(machine, work.array_rows, work.array_loads, work.array_tiles);
-    std::vector<std::pair<std::string, int64_t>> terms = {{"dram", dram_cycles(machine, work.bytes)}, {"lanes", lane_cycles(machine, lanes)}, {"array", array}};
+    std::vector<std::pair<std::string, int64_t>> terms = {
+        {"dram", dram_cycles(machine, work.bytes)}, {"lanes", lane_cycles(machine, lanes)}, {"array", array}};
     terms.emplace_back("pads", std::max(pad_cycles(machine, work.rows_loaded), pad_cycles(machine, work.rows_stored)));
     terms.emplace_back("issue", issue);
     if (!machine.timed()) return largest_of(std::move(terms));

@@ -42,7 +42,8 @@ struct GemmBoundOptions {
     int64_t batch = 1;   // independent products of the same shape, as in bmm
     int64_t addend = 0;  // elements, in all, of a tensor added to the result: n for a bias, m*n for C in addmm, 0: none
     Programs programs = Programs::Tiled;
-    bool cold = true;    // false: what the resources need, without the ways in and out (Bound::steady); no latency, no last operand
+    bool cold =
+        true;  // false: what the resources need, without the ways in and out (Bound::steady); no latency, no last operand
 };
 
 // Bound for C[m,n] = A[m,k] B[k,n] (+ addend) in bf16, every tensor in DRAM before and after, no two overlapping, from a
@@ -50,9 +51,9 @@ struct GemmBoundOptions {
 // the addend after that. Which operand is stationary is free: the smaller bound of the two is taken.
 //
 // Terms for Tiled: dram, out of core, latency, array, visits, accumulate, pads, issue, last operand; a functional machine has
-// array, accumulate and issue. Any has the same without pads, issue and last operand. Section 13 of the microarchitecture reference is the
-// source of array, accumulate, dram and out of core; 13.1 that of visits.
-// Error if a dimension is not positive or the product of all passes 10^14 multiplications.
+// array, accumulate and issue. Any has the same without pads, issue and last operand. Section 13 of the microarchitecture
+// reference is the source of array, accumulate, dram and out of core; 13.1 that of visits. Error if a dimension is not positive
+// or the product of all passes 10^14 multiplications.
 Bound gemm_bound(const Machine &machine, int64_t m, int64_t n, int64_t k, const GemmBoundOptions &options = {});
 
 // Section 13.1 for a given number of visits to each weight tile: `stationary` weight vectors a K block, `streamed` rows
@@ -77,12 +78,12 @@ int64_t lane_cycles(const Machine &machine, const LaneWork &work);
 
 // What a kernel of any operator cannot avoid; every count is a least one.
 struct KernelWork {
-    int64_t bytes = 0;        // of tensors read and written, each element once
-    LaneWork lanes;           // operations that only their unit can do
-    int64_t copies = 0;       // lane operations that the adder and the multiplier can do, such as a masked copy
-    int64_t rows_loaded = 0, rows_stored = 0;              // vreg.ld, vreg.st
+    int64_t bytes = 0;   // of tensors read and written, each element once
+    LaneWork lanes;      // operations that only their unit can do
+    int64_t copies = 0;  // lane operations that the adder and the multiplier can do, such as a masked copy
+    int64_t rows_loaded = 0, rows_stored = 0;  // vreg.ld, vreg.st
     int64_t array_rows = 0, array_loads = 0, array_tiles = 0;
-    bool reads = true;        // something comes from DRAM before the first result leaves
+    bool reads = true;  // something comes from DRAM before the first result leaves
 };
 
 // Terms: dram, lanes, array, pads, issue, latency; a functional machine has array, lanes, dram and issue. docs/bounds.md.

@@ -45,7 +45,8 @@ int64_t switch_gap(const Machine &machine) { return Chains(machine).switch_gap; 
 // Cycles that a run of rows without loads loses per sa.credits rows (rule 23): a row that issues at t holds its credit
 // for issues before t+L. Loads that need no gap can use these cycles.
 int64_t credit_loss(const Machine &machine) {
-    return machine.sa.weight_buffers > 1 ? 0 : std::max<int64_t>(0, machine.sa.L + machine.sa.credit_return - machine.sa.credits);
+    return machine.sa.weight_buffers > 1 ? 0
+                                         : std::max<int64_t>(0, machine.sa.L + machine.sa.credit_return - machine.sa.credits);
 }
 
 // Least number of times that one of `runs` runs, of `rows` rows together, waits for a credit.
@@ -74,7 +75,8 @@ int64_t latency_cycles(const Gemm &gemm) {
     const Chains chains(gemm.machine);
     const int64_t load = 1;  // one lw.vi
     if (gemm.options.programs == Programs::Tiled) {
-        return chains.first_beat() + chains.beat_to_vector + load + chains.row_to_vector + gemm.sum_latency() + chains.vector_to_end;
+        return chains.first_beat() + chains.beat_to_vector + load + chains.row_to_vector + gemm.sum_latency() +
+               chains.vector_to_end;
     }
     if (gemm.k == 1) {
         return chains.first_packet + chains.scalar_load + chains.scalar_store;
@@ -278,8 +280,11 @@ Bound AnyProgram::bound() const {
         return largest_of({{"array", array}, {"accumulate", accumulate()}, {"issue", 1}});  // the packet that halts
     }
     if (!gemm.options.cold) {
-        return largest_of({{"dram", dram_cycles(machine(), gemm.bytes())}, {"out of core", out_of_core_cycles(gemm, 0)},
-                           {"array", array}, {"visits", visits()}, {"accumulate", accumulate()}});
+        return largest_of({{"dram", dram_cycles(machine(), gemm.bytes())},
+                           {"out of core", out_of_core_cycles(gemm, 0)},
+                           {"array", array},
+                           {"visits", visits()},
+                           {"accumulate", accumulate()}});
     }
     const Chains chains(machine());
     const int64_t start = chains.first_packet + 1, row = array > 0 ? chains.any_vector() : 0;
@@ -292,8 +297,8 @@ Bound AnyProgram::bound() const {
                        {"latency", latency_cycles(gemm)}});
 }
 
-// The earliest cycle in which the first tile's loads could begin if nothing held them up: the tile and one vector to stream have
-// come, its loads are issued, then the first row.
+// The earliest cycle in which the first tile's loads could begin if nothing held them up: the tile and one vector to stream
+// have come, its loads are issued, then the first row.
 int64_t Tiled::array_start(const Chains &chains) const {
     int64_t start = INT64_MAX;
     for (int64_t width : tile_widths()) {
@@ -355,7 +360,8 @@ Bound Tiled::cold_bound() const {
          {"latency", latency_cycles(gemm)},
          {"array", start + array - 1 + row_to_end},
          {"visits", std::max(start + by_visits - 1 + row_to_end, chains.any_vector() + any.visits())},
-         {"accumulate", adds == 0 ? 0 : first_sum(chains) + (adds - 1) * machine().vec.ii + chains.sum_to_vector + chains.vector_to_end},
+         {"accumulate",
+          adds == 0 ? 0 : first_sum(chains) + (adds - 1) * machine().vec.ii + chains.sum_to_vector + chains.vector_to_end},
          {"pads", beat + chains.beat_to_vector - pad_to_vector + reads * std::min(pad.read_ii, pad.write_ii) + pad.read_L +
                       machine().sdma.load_extra + chains.arrival + 1},
          {"issue", chains.first_packet + issue_packets()},

@@ -20,7 +20,8 @@ public:
     int64_t parts(const MovedRuns &moved) {
         if (moved.constant || reads_again(moved, moved.dims)) return plain(moved);
         // A long run in pieces: each is charged for its own elements of a beat that it shares with the next one.
-        const int64_t piece = beat_ * std::max<int64_t>(1, longest / beat_), pieces = moved.run / piece, rest = moved.run % piece;
+        const int64_t piece = beat_ * std::max<int64_t>(1, longest / beat_), pieces = moved.run / piece,
+                      rest = moved.run % piece;
         int64_t sum = 0;
         for (const auto &[begin, count] : begins(moved)) {
             if (pieces > 0) sum += count * pieces * of_run(piece, begin);
@@ -32,7 +33,7 @@ public:
 
 private:
     static constexpr int64_t longest = 512;
-    using Begin = std::pair<int64_t, int64_t>;   // of a run, in beats of the input and of the result
+    using Begin = std::pair<int64_t, int64_t>;  // of a run, in beats of the input and of the result
 
     // Each element of the result, and each of the input that is sure to be read, once.
     static int64_t plain(const MovedRuns &moved) {
@@ -50,7 +51,7 @@ private:
     // May an element be read for several places?
     static bool reads_again(const MovedRuns &moved, std::vector<MovedRuns::Dim> dims) {
         std::sort(dims.begin(), dims.end(), [](const auto &a, const auto &b) { return a.from < b.from; });
-        int64_t behind = moved.run;   // the last element so far
+        int64_t behind = moved.run;  // the last element so far
         for (const MovedRuns::Dim &dim : dims) {
             if (dim.from < behind) return true;
             behind += (dim.extent - 1) * dim.from;
@@ -65,7 +66,8 @@ private:
             std::map<Begin, int64_t> all;
             for (const auto &[begin, count] : counts)
                 for (int64_t at = 0; at < std::min(dim.extent, beat_); at++)
-                    all[{place(begin.first + at * dim.from), place(begin.second + at * dim.to)}] += count * ceil_div(dim.extent - at, beat_);
+                    all[{place(begin.first + at * dim.from), place(begin.second + at * dim.to)}] +=
+                        count * ceil_div(dim.extent - at, beat_);
             counts = std::move(all);
         }
         return counts;
@@ -80,7 +82,8 @@ private:
         for (int64_t end = 1; end <= run; end++) {
             int64_t best = -1;
             for (int64_t first = std::max<int64_t>(0, end - row_); first < end; first++) {
-                const int64_t parts = least[static_cast<size_t>(first)] + of_row(run, first, end, begin.first) + of_row(run, first, end, begin.second);
+                const int64_t parts = least[static_cast<size_t>(first)] + of_row(run, first, end, begin.first) +
+                                      of_row(run, first, end, begin.second);
                 if (best < 0 || parts < best) best = parts;
             }
             least[static_cast<size_t>(end)] = best;

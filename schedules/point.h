@@ -25,8 +25,8 @@ struct PointValue {
     auto operator<=>(const PointValue &) const = default;
 };
 
-// Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial. Drafting copies and asks points by the
-// hundred thousand, so they are one array each, and names are kept once.
+// Parameter name -> value, ordered by name. While a space is being enumerated a point may be partial. Drafting copies and asks
+// points by the hundred thousand, so they are one array each, and names are kept once.
 class Point {
 public:
     using Values = std::vector<PointValue>;

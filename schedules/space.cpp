@@ -14,8 +14,8 @@ namespace {
 
 // Uniform draws that are thrown away before a random descent takes over, see sample().
 constexpr int uniform_tries = 4096;
-// Where a point takes more uniform draws than this, once so many points were looked for, sample_distinct() descends for the rest: it takes
-// many points, and each draw asks constraints that may be slow.
+// Where a point takes more uniform draws than this, once so many points were looked for, sample_distinct() descends for the
+// rest: it takes many points, and each draw asks constraints that may be slow.
 constexpr size_t draws_a_point = 64, judged_points = 64;
 // Spaces up to this size are enumerated when a sample of different points is wanted.
 constexpr uint64_t small_space = 8192;
@@ -260,7 +260,8 @@ std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random)
     };
     Assignment assignment(space);
     size_t sampled = 0;
-    for (size_t draws = 0; sampled < 16 * n && points.size() < n && draws < draws_a_point * (sampled + judged_points); draws++) {
+    for (size_t draws = 0; sampled < 16 * n && points.size() < n && draws < draws_a_point * (sampled + judged_points);
+         draws++) {
         if (draw_uniformly(assignment, random)) {
             take(assignment.point());
             assignment.clear();

@@ -35,8 +35,8 @@ struct Constraint {
 struct Space {
     std::vector<Parameter> parameters;
     std::vector<Constraint> constraints;
-    // Called for every value that an enumeration or a sample tries, so also where it meets no valid point for long; what it throws ends
-    // that. May be empty.
+    // Called for every value that an enumeration or a sample tries, so also where it meets no valid point for long; what it
+    // throws ends that. May be empty.
     std::function<void()> pulse;
 
     // Builders; they return the space so that a definition reads as a list.
@@ -61,16 +61,16 @@ bool for_each(const Space &space, const std::function<bool(const Point &)> &visi
 // The number of valid points, or `limit` if there are at least that many.
 uint64_t count(const Space &space, uint64_t limit = UINT64_MAX);
 
-// Why a space has no point, as the end of a sentence: "each point of its space violates the constraint 'pads': The tiles fit the pads.",
-// or that no constraint alone is to blame.
+// Why a space has no point, as the end of a sentence: "each point of its space violates the constraint 'pads': The tiles fit
+// the pads.", or that no constraint alone is to blame.
 std::string why_empty(const Space &space);
 
 // A valid point; nothing if the space is empty. Exactly uniform while a constraint-satisfying draw is found within a few
 // thousand tries; in sparser spaces a random descent, which reaches every point but not with equal chance.
 std::optional<Point> sample(const Space &space, Random &random);
 
-// `n` different valid points in random order; the whole space, shuffled, if it has no more than that. Uniform while a point takes few draws,
-// as sample() otherwise.
+// `n` different valid points in random order; the whole space, shuffled, if it has no more than that. Uniform while a point
+// takes few draws, as sample() otherwise.
 std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random);
 
 // Valid points around a valid one. steps = 1: one parameter moved up or down its list to the nearest value that is valid

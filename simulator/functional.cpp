@@ -87,7 +87,7 @@ RunResult FunctionalProgram::run(MachineState &state, const RunOptions &options)
     state.pc = 0;
     state.ahead.count = state.ahead.taken = 0;  // of a run that a limit or a refusal ended
     try {
-        const uint64_t limit = std::min(options.step_limit, options.cycle_limit);   // a packet is a cycle
+        const uint64_t limit = std::min(options.step_limit, options.cycle_limit);  // a packet is a cycle
         uint64_t left = limit;
         for (PacketOutcome out; !out.halted; state.pc = out.next_pc) {
             const int64_t at = find(state.pc);

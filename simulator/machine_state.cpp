@@ -50,8 +50,10 @@ void MachineState::reset() {
 
 void MachineState::fill_pads(uint16_t pattern) {
     const size_t elements = static_cast<size_t>(pad_count * pad_rows) * lanes;
-    if (cell_bytes_ == sizeof(float)) std::fill_n(static_cast<float *>(pads_), elements, bf16_float(pattern));
-    else std::fill_n(static_cast<uint16_t *>(pads_), elements, pattern);
+    if (cell_bytes_ == sizeof(float))
+        std::fill_n(static_cast<float *>(pads_), elements, bf16_float(pattern));
+    else
+        std::fill_n(static_cast<uint16_t *>(pads_), elements, pattern);
     std::fill_n(used_rows_.begin(), pad_count, pad_rows);
 }
 

@@ -125,18 +125,18 @@ PacketOutcome execute_straight(MachineState &state, std::span<const DecodedPacke
 }
 
 // The same code by the lanes of an instruction: flattened, so that all of it is compiled for them.
-#define ATALLA_PACKET_CODE(width, ...) \
-    template <MachineModel model> \
-    struct PacketCode##width { \
-        [[__VA_ARGS__]] static PacketOutcome execute(MachineState &state, const DecodedPacket &packet) { \
-            return execute_slots<model>(state, packet); \
-        } \
+#define ATALLA_PACKET_CODE(width, ...)                                                                             \
+    template <MachineModel model>                                                                                  \
+    struct PacketCode##width {                                                                                     \
+        [[__VA_ARGS__]] static PacketOutcome execute(MachineState &state, const DecodedPacket &packet) {           \
+            return execute_slots<model>(state, packet);                                                            \
+        }                                                                                                          \
         [[__VA_ARGS__]] static PacketOutcome straight(MachineState &state, std::span<const DecodedPacket> packets, \
-                                                      uint64_t *issues, uint64_t &left) { \
-            return execute_straight<model>(state, packets, issues, left); \
-        } \
-        [[__VA_ARGS__]] static void rows(MachineState &state) { finish_rows(state); } \
-        static constexpr PacketCode code{execute, straight, rows}; \
+                                                      uint64_t *issues, uint64_t &left) {                          \
+            return execute_straight<model>(state, packets, issues, left);                                          \
+        }                                                                                                          \
+        [[__VA_ARGS__]] static void rows(MachineState &state) { finish_rows(state); }                              \
+        static constexpr PacketCode code{execute, straight, rows};                                                 \
     }
 #ifdef __x86_64__
 ATALLA_PACKET_CODE(16, gnu::target("avx512f,avx512bw,avx512dq,avx512vl"), gnu::flatten);

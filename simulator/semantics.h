@@ -37,8 +37,9 @@ struct PacketCode {
     // slots from executing. Does not touch state.pc. Throws Refusal for what the machine refuses; earlier slots of the packet
     // have then taken effect. On hardware, rows of the array only join those that wait in state.rows.
     PacketOutcome (*execute)(MachineState &state, const DecodedPacket &packet);
-    // Executes the first of these packets and, as long as it goes on with the next of them, that one: no more than `left`, which
-    // it counts down. Counts in `issues` how often each was executed. Sets state.pc to each packet's address before it executes.
+    // Executes the first of these packets and, as long as it goes on with the next of them, that one: no more than `left`,
+    // which it counts down. Counts in `issues` how often each was executed. Sets state.pc to each packet's address before it
+    // executes.
     PacketOutcome (*execute_straight)(MachineState &state, std::span<const DecodedPacket> packets, uint64_t *issues,
                                       uint64_t &left);
     // Computes the rows that wait. Before a packet that names one of their destinations, loads weights or finds no place.

@@ -56,34 +56,61 @@ uint32_t modulo(uint32_t a, uint32_t b) {
 
 // The integer operations that both encodings have, as cases of the switch over i.op in execute(): every operation is one jump
 // away there, and a function with a switch of its own would make it two.
-#define ATALLA_INTEGER_CASES \
-    case Opcode::add_s: return set_rd(s, i, a + b); \
-    case Opcode::sub_s: return set_rd(s, i, a - b); \
-    case Opcode::mul_s: return set_rd(s, i, a * b); \
-    case Opcode::mod_s: return set_rd(s, i, modulo<model>(a, b)); \
-    case Opcode::or_s: return set_rd(s, i, a | b); \
-    case Opcode::and_s: return set_rd(s, i, a & b); \
-    case Opcode::xor_s: return set_rd(s, i, a ^ b); \
-    case Opcode::sll_s: return set_rd(s, i, shift_left(a, b)); \
-    case Opcode::srl_s: return set_rd(s, i, shift_right(a, b)); \
-    case Opcode::sra_s: return set_rd(s, i, shift_right_signed(a, b)); \
-    case Opcode::slt_s: return set_rd(s, i, as_signed(a) < as_signed(b)); \
-    case Opcode::sltu_s: return set_rd(s, i, a < b); \
-    case Opcode::addi_s: return set_rd(s, i, a + imm(i)); \
-    case Opcode::subi_s: return set_rd(s, i, a - imm(i)); \
-    case Opcode::muli_s: return set_rd(s, i, a * imm(i)); \
-    case Opcode::divi_s: return set_rd(s, i, divide<model>(a, imm(i))); \
-    case Opcode::modi_s: return set_rd(s, i, modulo<model>(a, imm(i))); \
-    case Opcode::ori_s: return set_rd(s, i, a | imm(i)); \
-    case Opcode::andi_s: return set_rd(s, i, a & imm(i)); \
-    case Opcode::xori_s: return set_rd(s, i, a ^ imm(i)); \
-    case Opcode::slli_s: return set_rd(s, i, shift_left(a, imm(i))); \
-    case Opcode::srli_s: return set_rd(s, i, shift_right(a, imm(i))); \
-    case Opcode::srai_s: return set_rd(s, i, shift_right_signed(a, imm(i))); \
-    case Opcode::slti_s: return set_rd(s, i, as_signed(a) < i.imm); \
-    case Opcode::sltui_s: return set_rd(s, i, a < imm(i)); \
-    case Opcode::li_s: return set_rd(s, i, imm(i)); \
-    case Opcode::lui_s: return set_rd(s, i, imm(i) << 7);
+#define ATALLA_INTEGER_CASES                                \
+    case Opcode::add_s:                                     \
+        return set_rd(s, i, a + b);                         \
+    case Opcode::sub_s:                                     \
+        return set_rd(s, i, a - b);                         \
+    case Opcode::mul_s:                                     \
+        return set_rd(s, i, a * b);                         \
+    case Opcode::mod_s:                                     \
+        return set_rd(s, i, modulo<model>(a, b));           \
+    case Opcode::or_s:                                      \
+        return set_rd(s, i, a | b);                         \
+    case Opcode::and_s:                                     \
+        return set_rd(s, i, a & b);                         \
+    case Opcode::xor_s:                                     \
+        return set_rd(s, i, a ^ b);                         \
+    case Opcode::sll_s:                                     \
+        return set_rd(s, i, shift_left(a, b));              \
+    case Opcode::srl_s:                                     \
+        return set_rd(s, i, shift_right(a, b));             \
+    case Opcode::sra_s:                                     \
+        return set_rd(s, i, shift_right_signed(a, b));      \
+    case Opcode::slt_s:                                     \
+        return set_rd(s, i, as_signed(a) < as_signed(b));   \
+    case Opcode::sltu_s:                                    \
+        return set_rd(s, i, a < b);                         \
+    case Opcode::addi_s:                                    \
+        return set_rd(s, i, a + imm(i));                    \
+    case Opcode::subi_s:                                    \
+        return set_rd(s, i, a - imm(i));                    \
+    case Opcode::muli_s:                                    \
+        return set_rd(s, i, a * imm(i));                    \
+    case Opcode::divi_s:                                    \
+        return set_rd(s, i, divide<model>(a, imm(i)));      \
+    case Opcode::modi_s:                                    \
+        return set_rd(s, i, modulo<model>(a, imm(i)));      \
+    case Opcode::ori_s:                                     \
+        return set_rd(s, i, a | imm(i));                    \
+    case Opcode::andi_s:                                    \
+        return set_rd(s, i, a & imm(i));                    \
+    case Opcode::xori_s:                                    \
+        return set_rd(s, i, a ^ imm(i));                    \
+    case Opcode::slli_s:                                    \
+        return set_rd(s, i, shift_left(a, imm(i)));         \
+    case Opcode::srli_s:                                    \
+        return set_rd(s, i, shift_right(a, imm(i)));        \
+    case Opcode::srai_s:                                    \
+        return set_rd(s, i, shift_right_signed(a, imm(i))); \
+    case Opcode::slti_s:                                    \
+        return set_rd(s, i, as_signed(a) < i.imm);          \
+    case Opcode::sltui_s:                                   \
+        return set_rd(s, i, a < imm(i));                    \
+    case Opcode::li_s:                                      \
+        return set_rd(s, i, imm(i));                        \
+    case Opcode::lui_s:                                     \
+        return set_rd(s, i, imm(i) << 7);
 
 // Float operations: double arithmetic on the decoded operands, one rounding to float32.
 

@@ -8,8 +8,8 @@
 #include "isa/error.h"
 #include "simulator/expect_file.h"
 #include "simulator/functional.h"
-#include "simulator/refusal.h"
 #include "simulator/reference/reference.h"
+#include "simulator/refusal.h"
 #include "simulator/timing/timing.h"
 
 namespace atalla {

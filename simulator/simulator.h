@@ -19,19 +19,19 @@ constexpr int stall_causes = 10;
 const char *stall_name(Stall cause);
 
 struct Counters {
-    uint64_t cycles = 0;          // packets + all stalls
-    uint64_t packets = 0;         // issued, the one with halt included
-    uint64_t operations = 0;      // non-nop slots issued
-    std::array<uint64_t, stall_causes> stalls{};   // by Stall
-    std::array<uint64_t, 16> unit_operations{};   // by Unit
-    std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};   // vreg.ld / vreg.st, by pad
-    std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};   // scpad.ld / scpad.st payload, by pad
-    std::array<uint64_t, 4> pad_reads{}, pad_writes{};   // rows that a pad read or wrote, for vreg.* and transfers
-    uint64_t dram_beats = 0;      // 32-byte beats served, all masters
-    uint64_t dram_busy = 0;       // cycles between the first and the last DRAM command in which a beat was outstanding
-    uint64_t array_rows = 0;      // gemm.vv issued
-    uint64_t weight_loads = 0;    // lw.vi issued
-    uint64_t icache_misses = 0;   // lines replaced
+    uint64_t cycles = 0;                                          // packets + all stalls
+    uint64_t packets = 0;                                         // issued, the one with halt included
+    uint64_t operations = 0;                                      // non-nop slots issued
+    std::array<uint64_t, stall_causes> stalls{};                  // by Stall
+    std::array<uint64_t, 16> unit_operations{};                   // by Unit
+    std::array<uint64_t, 4> pad_load_bytes{}, pad_store_bytes{};  // vreg.ld / vreg.st, by pad
+    std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};  // scpad.ld / scpad.st payload, by pad
+    std::array<uint64_t, 4> pad_reads{}, pad_writes{};            // rows that a pad read or wrote, for vreg.* and transfers
+    uint64_t dram_beats = 0;                                      // 32-byte beats served, all masters
+    uint64_t dram_busy = 0;      // cycles between the first and the last DRAM command in which a beat was outstanding
+    uint64_t array_rows = 0;     // gemm.vv issued
+    uint64_t weight_loads = 0;   // lw.vi issued
+    uint64_t icache_misses = 0;  // lines replaced
     uint64_t dcache_misses = 0;
     uint64_t branch_mispredicts = 0;
     bool operator==(const Counters &) const = default;
@@ -50,7 +50,7 @@ enum class TimingModel : uint8_t { Fast, Reference };
 
 struct RunOptions {
     TimingModel model = TimingModel::Fast;
-    uint64_t step_limit = 2'000'000'000;   // packets; a run that reaches it is refused as a wild loop
+    uint64_t step_limit = 2'000'000'000;  // packets; a run that reaches it is refused as a wild loop
     // Cycles; a run that has not halted by then is refused: whoever asks no longer cares how long it takes.
     uint64_t cycle_limit = UINT64_MAX;
     // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
@@ -63,8 +63,8 @@ struct RunOptions {
 
 struct RunResult {
     bool ok = false;
-    std::string error;            // if not ok: packet address, source line and the rule that refused it
-    std::string rule;             // short rule name, "51", "step limit" or "cycle limit"
+    std::string error;  // if not ok: packet address, source line and the rule that refused it
+    std::string rule;   // short rule name, "51", "step limit" or "cycle limit"
     Counters counters;
     // With RunOptions::per_packet, by packet. The drain is no packet's.
     std::vector<uint64_t> packet_issues;

@@ -14,8 +14,8 @@ uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; 
 
 }  // namespace
 
-// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor of few
-// pages are all under way together: both groups have work from its first row to its last.
+// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor
+// of few pages are all under way together: both groups have work from its first row to its last.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine) {
     const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
     if (page < 2 * alignment || bytes < page || bytes > few_pages * page) return rounded_up(at, alignment);
@@ -30,7 +30,8 @@ std::vector<uint64_t> place_tensors(const std::vector<uint64_t> &bytes, const Ma
         at = addresses.back() + size + 2 * tensor_guard_bytes;
     }
     if (at > static_cast<uint64_t>(machine.memory.bytes))
-        throw Error(fmt::format("the tensors need {} bytes, but machine '{}' has {} bytes of memory", at, machine.name, machine.memory.bytes));
+        throw Error(fmt::format("the tensors need {} bytes, but machine '{}' has {} bytes of memory", at, machine.name,
+                                machine.memory.bytes));
     return addresses;
 }
 

@@ -1,5 +1,5 @@
-// Where the tensors of a kernel lie in memory when it is run by itself. Cycles depend on it: whoever tunes, and whoever promises the cycles
-// of what was tuned, must place alike.
+// Where the tensors of a kernel lie in memory when it is run by itself. Cycles depend on it: whoever tunes, and whoever
+// promises the cycles of what was tuned, must place alike.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace atalla {
 // Bytes before and after each tensor that belong to nobody.
 constexpr uint64_t tensor_guard_bytes = 64;
 
-// The first byte address from `at` on where a tensor of so many bytes should start: a multiple of 2 KiB; that of one to eight pages of the
-// DRAM in the middle of a page.
+// The first byte address from `at` on where a tensor of so many bytes should start: a multiple of 2 KiB; that of one to eight
+// pages of the DRAM in the middle of a page.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine);
 
 // Byte addresses of inputs then outputs, whose sizes in bytes are given: above the parameter block, each at its tensor_start().

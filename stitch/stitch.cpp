@@ -49,21 +49,25 @@ private:
         for (const Segment &segment : plan_.segments)
             for (const KernelCall &call : segment.calls) {
                 if (call.routine >= plan_.routines.size())
-                    throw Error(fmt::format("cannot stitch {}: there is no routine {}, only {}", call.node, call.routine, plan_.routines.size()));
+                    throw Error(fmt::format("cannot stitch {}: there is no routine {}, only {}", call.node, call.routine,
+                                            plan_.routines.size()));
                 const Routine &routine = plan_.routines[call.routine];
                 if (call.addresses.size() != routine.tensors)
-                    throw Error(fmt::format("cannot stitch {}: {} has {} tensors, but the call gives {} addresses", call.node, routine.name,
-                                            routine.tensors, call.addresses.size()));
+                    throw Error(fmt::format("cannot stitch {}: {} has {} tensors, but the call gives {} addresses", call.node,
+                                            routine.name, routine.tensors, call.addresses.size()));
                 if (!called_[call.routine]) order_.push_back(call.routine);
                 called_[call.routine] = true;
             }
     }
 
     // Packets before the bodies: two of dispatch, per segment two that set x2 and a jump, and the halt.
-    uint32_t entry_packets() const { return static_cast<uint32_t>((plan_.segments.size() > 1 ? 2 : 0) + 3 * plan_.segments.size() + 1); }
+    uint32_t entry_packets() const {
+        return static_cast<uint32_t>((plan_.segments.size() > 1 ? 2 : 0) + 3 * plan_.segments.size() + 1);
+    }
     uint32_t halt_address() const { return (entry_packets() - 1) * static_cast<uint32_t>(packet_bytes); }
 
-    // Where each distinct body that is called begins: in the order of the calls, whatever else the plan has. Bodies are the same if all of their packets are: they have relative jumps only.
+    // Where each distinct body that is called begins: in the order of the calls, whatever else the plan has. Bodies are the
+    // same if all of their packets are: they have relative jumps only.
     void place_routines() {
         std::map<std::vector<uint64_t>, size_t> known;
         uint32_t at = entry_packets() * packet_bytes;
@@ -95,7 +99,9 @@ private:
         result_.entries.push_back(here());
         append({make(Opcode::lui_s, parameters, 0, static_cast<int32_t>(at >> 7))}, entry_source());
         append({make(Opcode::addi_s, parameters, parameters, static_cast<int32_t>(at & 127))}, entry_source());
-        const auto begin_of = [&](size_t call) { return call < segment.calls.size() ? result_.routines[body_of_[segment.calls[call].routine]].begin : halt_address(); };
+        const auto begin_of = [&](size_t call) {
+            return call < segment.calls.size() ? result_.routines[body_of_[segment.calls[call].routine]].begin : halt_address();
+        };
         append({make(Opcode::jal, 0, 0, static_cast<int32_t>(begin_of(0)) - static_cast<int32_t>(here()))}, entry_source());
         for (size_t c = 0; c < segment.calls.size(); c++) {
             const KernelCall &call = segment.calls[c];
@@ -117,12 +123,13 @@ private:
             const auto source_base = static_cast<int32_t>(result_.program.sources.size());
             const std::string prefix = fmt::format("{}:", result_.routines[body_of_[first]].name);
             const uint32_t begin = result_.routines[body_of_[first]].begin;
-            while (here() < begin) append({}, entry_source());   // nothing runs between bodies
+            while (here() < begin) append({}, entry_source());  // nothing runs between bodies
             for (const SourceLocation &source : routine.program.sources) {
                 result_.program.sources.push_back(source);
                 result_.program.sources.back().node = routine.name;
             }
-            for (const auto &[label, address] : routine.program.symbols) result_.program.symbols[prefix + label] = begin + address;
+            for (const auto &[label, address] : routine.program.symbols)
+                result_.program.symbols[prefix + label] = begin + address;
             // What belongs to no Func is named after the label before it.
             std::map<uint32_t, std::string> labels;
             for (const auto &[label, address] : routine.program.symbols) labels[address] = label;
@@ -132,8 +139,10 @@ private:
                 if (packet.source < 0) {
                     const auto behind = labels.upper_bound(packet.address);
                     const std::string label = behind == labels.begin() ? routine.name : std::prev(behind)->second;
-                    source = source_of_label.try_emplace(label, static_cast<int32_t>(result_.program.sources.size())).first->second;
-                    if (static_cast<size_t>(source) == result_.program.sources.size()) result_.program.sources.push_back({label, "", routine.name});
+                    source =
+                        source_of_label.try_emplace(label, static_cast<int32_t>(result_.program.sources.size())).first->second;
+                    if (static_cast<size_t>(source) == result_.program.sources.size())
+                        result_.program.sources.push_back({label, "", routine.name});
                 }
                 result_.program.append(packet.packet, source);
             }
@@ -159,10 +168,10 @@ private:
     const StitchPlan &plan_;
     Stitched result_;
     int32_t entry_source_ = -1;
-    std::vector<bool> called_;       // of a routine of the plan
-    std::vector<size_t> order_;      // of the routines that are called, by their first call
-    std::vector<size_t> body_of_;    // of a routine of the plan that is called: index into result_.routines
-    std::vector<size_t> first_of_;   // of a body: the first routine of the plan that is it
+    std::vector<bool> called_;      // of a routine of the plan
+    std::vector<size_t> order_;     // of the routines that are called, by their first call
+    std::vector<size_t> body_of_;   // of a routine of the plan that is called: index into result_.routines
+    std::vector<size_t> first_of_;  // of a body: the first routine of the plan that is it
 };
 
 }  // namespace

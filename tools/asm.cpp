@@ -51,8 +51,7 @@ int main(int argc, char **argv) {
     Options options;
     app.add_option("FILE", options.input, "Assembly text")->required();
     app.add_option("-o,--output", options.output, "Program file to write (standard output if not given)");
-    app.add_option("--machine", options.machine,
-                   "Refuse packets that this machine cannot issue: a name or a machine file");
+    app.add_option("--machine", options.machine, "Refuse packets that this machine cannot issue: a name or a machine file");
     app.add_flag("--comments", options.comments, "Write the assembly text of each packet beside it");
     return atalla::run_tool(app, argc, argv, [&] { assemble(options); });
 }

@@ -116,7 +116,8 @@ int main(int argc, char **argv) {
     app.add_option("--db", options.database,
                    "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--benchmarks", options.benchmarks,
-                   "Results of Google Benchmark, a file or a folder; several are runs, the oldest first (default: those of ./atalla bench, if any)");
+                   "Results of Google Benchmark, a file or a folder; several are runs, the oldest first (default: those of "
+                   "./atalla bench, if any)");
     app.add_option("--previous", options.previous, "Results to compare the latest with (default: the run before)");
     app.add_option("--shapes", options.shapes, "Networks to show, files as examples/shapes/*.json (default: all of these)");
     app.add_option("--model", options.compiled, "Compiled models (.atl) to show; each is run once on zeros, for its cycles");

@@ -98,7 +98,8 @@ void list(const Options &options) {
         const bool optimal = key.winner && key.certificate && key.certificate->optimal_in_space(cycles);
         std::cout << fmt::format("{} {}\n    {}, compiler {}: {} cycles, {} of bound{}, {} trials, {}\n", key.key.op,
                                  key.key.workload, machine_label(key), key.key.compiler, cycles,
-                                 share(key.bound_cycles, cycles), optimal ? ", proven the best of its space" : "", key.trials, state_of(key));
+                                 share(key.bound_cycles, cycles), optimal ? ", proven the best of its space" : "", key.trials,
+                                 state_of(key));
     }
     std::cout << fmt::format("{} tuned in {}\n", keys.size(), options.database.string());
 }
@@ -165,9 +166,10 @@ void show(const Options &options) {
 atalla::TrialKey single_key(const Database &database, const atalla::TrialFilter &filter) {
     const std::vector<atalla::KeySummary> keys = database.list(filter);
     if (keys.size() != 1) {
-        throw atalla::Error(fmt::format("a cache of Kernel Tuner holds the trials of one workload, but the options pick {}: name one with --op, "
-                                        "--workload, --machine and --compiler",
-                                        keys.size()));
+        throw atalla::Error(fmt::format(
+            "a cache of Kernel Tuner holds the trials of one workload, but the options pick {}: name one with --op, "
+            "--workload, --machine and --compiler",
+            keys.size()));
     }
     return keys.front().key;
 }
@@ -390,8 +392,10 @@ int main(int argc, char **argv) {
     CLI::App *export_command = app.add_subcommand("export", "All rows as canonical text, one JSON object a line");
     export_command->fallthrough();
     add_filter(*export_command, options, true);
-    export_command->add_flag("--results", options.results_only, "Without runs, dates and host times: equal results give equal bytes");
-    export_command->add_flag("--kernel-tuner", options.kernel_tuner, "The trials of one workload as a cache of Kernel Tuner, which merge takes back");
+    export_command->add_flag("--results", options.results_only,
+                             "Without runs, dates and host times: equal results give equal bytes");
+    export_command->add_flag("--kernel-tuner", options.kernel_tuner,
+                             "The trials of one workload as a cache of Kernel Tuner, which merge takes back");
     export_command->add_option("-o,--output", options.output, "File to write (standard output if not given)");
     CLI::App *merge_command = add_command(app, "merge", "Takes over the rows of other databases or exports", options);
     merge_command->add_option("SOURCE", options.sources, "Database files, exports, or - for an export on standard input")
@@ -400,8 +404,9 @@ int main(int argc, char **argv) {
     add_filter(*prune_command, options, true);
     prune_command->add_flag("--all", options.everything, "Delete everything");
     prune_command->add_flag("--dry-run", options.dry_run, "Only count");
-    CLI::App *verify_command = app.add_subcommand("verify", "Simulates the trials again and compares exactly; "
-                                                            "options: --op, --workload, --machine, --sample N, --winners, --json");
+    CLI::App *verify_command = app.add_subcommand("verify",
+                                                  "Simulates the trials again and compares exactly; "
+                                                  "options: --op, --workload, --machine, --sample N, --winners, --json");
     verify_command->allow_extras();
     verify_command->prefix_command();
     CLI::App *vacuum_command = add_command(app, "vacuum", "Gives the space of deleted rows back to the disk", options);

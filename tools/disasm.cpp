@@ -29,8 +29,8 @@ void write(const std::string &text, const std::filesystem::path &file) {
     std::ostream &output = file.empty() ? std::cout : created;
     output << text << std::flush;
     if (!output) {
-        throw atalla::Error(fmt::format("{}: cannot be written: {}", file.empty() ? "standard output" : file.string(),
-                                        std::strerror(errno)));
+        throw atalla::Error(
+            fmt::format("{}: cannot be written: {}", file.empty() ? "standard output" : file.string(), std::strerror(errno)));
     }
 }
 
@@ -48,9 +48,8 @@ void disassemble(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app(
-        "Prints a .in program file as Atalla A40 assembly text, which atalla-asm turns back into the same program.",
-        "atalla-disasm");
+    CLI::App app("Prints a .in program file as Atalla A40 assembly text, which atalla-asm turns back into the same program.",
+                 "atalla-disasm");
     app.footer("Examples:\n  atalla-disasm kernel.in -o kernel.s\n  atalla-disasm --table > docs/isa.md");
     Options options;
     const auto *file = app.add_option("FILE", options.input, "Program file");

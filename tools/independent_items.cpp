@@ -28,8 +28,11 @@ std::set<int64_t> divisions(const Shape &shape) {
 class Experiment {
 public:
     Experiment(const Workload &workload, const Machine &machine)
-        : workload_(workload), machine_(machine), data_(random_inputs(workload.inputs(), DataSet::Normal, data_seed)),
-          other_(random_inputs(workload.inputs(), DataSet::Normal, data_seed + 1)), results_(workload.host_result(machine, data_)) {}
+        : workload_(workload),
+          machine_(machine),
+          data_(random_inputs(workload.inputs(), DataSet::Normal, data_seed)),
+          other_(random_inputs(workload.inputs(), DataSet::Normal, data_seed + 1)),
+          results_(workload.host_result(machine, data_)) {}
 
     bool holds(const IndependentItems &guess) const { return is_local(guess) && moves_along(guess); }
 
@@ -88,7 +91,9 @@ std::vector<std::vector<bool>> ways_to_slice(const std::vector<Shape> &shapes, i
         for (size_t bit = 0; bit < possible.size(); bit++) sliced[possible[bit]] = (choice >> bit & 1) != 0;
         ways.push_back(std::move(sliced));
     }
-    std::stable_sort(ways.begin(), ways.end(), [](const auto &one, const auto &other) { return std::ranges::count(one, true) > std::ranges::count(other, true); });
+    std::stable_sort(ways.begin(), ways.end(), [](const auto &one, const auto &other) {
+        return std::ranges::count(one, true) > std::ranges::count(other, true);
+    });
     return ways;
 }
 
@@ -104,8 +109,10 @@ IndependentItems independent_items(const Workload &workload, const Machine &mach
         for (const Shape &shape : shapes)
             for (const int64_t items : divisions(shape))
                 if (output.elements() % items == 0) here.insert(items);
-        if (candidates.empty()) candidates = here;
-        else std::erase_if(candidates, [&](int64_t items) { return !here.contains(items); });
+        if (candidates.empty())
+            candidates = here;
+        else
+            std::erase_if(candidates, [&](int64_t items) { return !here.contains(items); });
     }
     candidates.erase(1);
     if (candidates.empty()) return {};

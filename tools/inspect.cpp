@@ -26,7 +26,7 @@ using namespace atalla;
 struct Options {
     std::filesystem::path file, output;
     std::string model, emit, dump_after, plan_svg;
-    ModelOptions program;   // of the plan
+    ModelOptions program;  // of the plan
     std::vector<std::string> skipped, libraries;
     bool code = false, operators = false, parameters = false, symbols = false, support = false, plan = false;
     bool passes = false, list_passes = false, json = false;
@@ -38,7 +38,8 @@ void write(const std::string &text, const std::filesystem::path &file) {
     std::ostream &output = file.empty() ? std::cout : created;
     output << text << std::flush;
     if (!output) {
-        throw Error(fmt::format("{}: cannot be written: {}", file.empty() ? "standard output" : file.string(), std::strerror(errno)));
+        throw Error(
+            fmt::format("{}: cannot be written: {}", file.empty() ? "standard output" : file.string(), std::strerror(errno)));
     }
 }
 
@@ -61,8 +62,12 @@ Graph at_example(const Graph &graph) {
 nlohmann::json support_json(const SupportReport &report) {
     nlohmann::json result = nlohmann::json::array();
     for (const SupportFinding &finding : report.findings) {
-        result.push_back({{"operator", finding.target}, {"calls", finding.nodes.size()}, {"support", support_name(finding.kind)},
-                          {"registry", finding.registry}, {"reason", finding.reason}, {"module", finding.first_module}});
+        result.push_back({{"operator", finding.target},
+                          {"calls", finding.nodes.size()},
+                          {"support", support_name(finding.kind)},
+                          {"registry", finding.registry},
+                          {"reason", finding.reason},
+                          {"module", finding.first_module}});
     }
     return result;
 }
@@ -74,10 +79,12 @@ std::string support_text(const SupportReport &report) {
                         finding.registry.empty() ? std::string(support_name(finding.kind)) : finding.registry, finding.reason,
                         finding.first_module});
     }
-    return columns(rows) + fmt::format("{} calls on the accelerator, {} in parts, {} on the host, {} without work, {} to decompose, {} unsupported\n",
-                                       report.count(SupportKind::Accelerator), report.count(SupportKind::Parts), report.count(SupportKind::Host),
-                                       report.count(SupportKind::View), report.count(SupportKind::Decomposition),
-                                       report.count(SupportKind::Unsupported));
+    return columns(rows) +
+           fmt::format(
+               "{} calls on the accelerator, {} in parts, {} on the host, {} without work, {} to decompose, {} unsupported\n",
+               report.count(SupportKind::Accelerator), report.count(SupportKind::Parts), report.count(SupportKind::Host),
+               report.count(SupportKind::View), report.count(SupportKind::Decomposition),
+               report.count(SupportKind::Unsupported));
 }
 
 void apply_passes(Graph &graph, const Options &options) {
@@ -88,7 +95,8 @@ void apply_passes(Graph &graph, const Options &options) {
         for (const Pass &pass : graph_passes()) names.push_back(pass.name);
         if (std::find(names.begin(), names.end(), options.dump_after) == names.end()) {
             const std::string near = nearest_name(options.dump_after, names);
-            throw Error(fmt::format("no pass '{}'{}", options.dump_after, near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near)));
+            throw Error(fmt::format("no pass '{}'{}", options.dump_after,
+                                    near.empty() ? "" : fmt::format(" (did you mean '{}'?)", near)));
         }
     }
     how.after = [&](const Pass &pass, int changes, const Graph &now) {
@@ -105,8 +113,9 @@ std::string emitted(const Graph &graph, const std::string &form) {
 }
 
 void inspect_loadable(const Options &options) {
-    const bool of_a_graph = options.code || options.operators || options.parameters || options.symbols || options.support || options.plan || !options.plan_svg.empty() ||
-                            options.passes || !options.skipped.empty() || !options.dump_after.empty() || !options.emit.empty() || !options.model.empty();
+    const bool of_a_graph = options.code || options.operators || options.parameters || options.symbols || options.support ||
+                            options.plan || !options.plan_svg.empty() || options.passes || !options.skipped.empty() ||
+                            !options.dump_after.empty() || !options.emit.empty() || !options.model.empty();
     if (of_a_graph) throw Error("a compiled model has no graph any more: only --json and -o go with a .atl file");
     const std::shared_ptr<const Model> model = Model::load(options.file);
     write(options.json ? describe(*model).dump(2) + "\n" : describe_text(*model), options.output);
@@ -114,8 +123,8 @@ void inspect_loadable(const Options &options) {
 
 std::string sections(const ImportedModel &model, const Options &options) {
     const Graph &graph = model.graph;
-    std::string text = fmt::format("{}: written by PyTorch {}, schema {}, {}\n", graph.name, model.torch_version, model.schema_version,
-                                   model.dialect == "TRAINING" ? "plain export" : "decomposed export");
+    std::string text = fmt::format("{}: written by PyTorch {}, schema {}, {}\n", graph.name, model.torch_version,
+                                   model.schema_version, model.dialect == "TRAINING" ? "plain export" : "decomposed export");
     const bool some = options.code || options.operators || options.parameters || options.symbols || options.support;
     if (!some) text += "\n" + print_table(graph);
     if (options.code) text += "\n" + print_code(graph);
@@ -156,10 +165,14 @@ void inspect(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app("Prints what is in a model that torch.export.save wrote, by default a table of inputs, calls and outputs, or in a compiled one.",
-                 "atalla-inspect");
-    app.footer("Examples:\n  atalla inspect model.pt2\n  atalla inspect model.pt2 --operators --parameters --symbols\n"
-               "  atalla inspect model.pt2 --support\n  atalla inspect model.pt2 --plan --plan-svg plan.svg\n  atalla inspect model.pt2 --passes --emit mlir -o model.mlir\n  atalla inspect model.atl");
+    CLI::App app(
+        "Prints what is in a model that torch.export.save wrote, by default a table of inputs, calls and outputs, or in a "
+        "compiled one.",
+        "atalla-inspect");
+    app.footer(
+        "Examples:\n  atalla inspect model.pt2\n  atalla inspect model.pt2 --operators --parameters --symbols\n"
+        "  atalla inspect model.pt2 --support\n  atalla inspect model.pt2 --plan --plan-svg plan.svg\n  atalla inspect "
+        "model.pt2 --passes --emit mlir -o model.mlir\n  atalla inspect model.atl");
     Options options;
     app.add_option("FILE", options.file, "The .pt2 or .atl file");
     app.add_option("--model", options.model, "Which model, if the archive holds several");
@@ -168,7 +181,8 @@ int main(int argc, char **argv) {
     app.add_flag("--parameters", options.parameters, "Its parameters, buffers and constants");
     app.add_flag("--symbols", options.symbols, "Its symbolic sizes with their ranges, and its guards");
     app.add_flag("--support", options.support, "Who runs each operator, and why others do not");
-    app.add_flag("--plan", options.plan, "What the compiler makes of it: kernels, segments and where each tensor lies in memory");
+    app.add_flag("--plan", options.plan,
+                 "What the compiler makes of it: kernels, segments and where each tensor lies in memory");
     app.add_option("--plan-svg", options.plan_svg, "File to draw the memory plan into");
     const std::vector<CLI::Option *> of_plan = add_model_options(app, options.program);
     for (CLI::Option *option : of_plan) option->group("Options of the plan, as compile has them");
@@ -178,11 +192,13 @@ int main(int argc, char **argv) {
     app.add_flag("--list-passes", options.list_passes, "The passes in their order");
     app.add_option("--emit", options.emit, "Write the graph for another tool")->check(CLI::IsMember({"mlir", "dot", "rpn"}));
     app.add_option("-o,--output", options.output, "File to write (standard output if not given)");
-    app.add_option("--library", options.libraries, "Shared library with operators and passes of your own")->allow_extra_args(false);
+    app.add_option("--library", options.libraries, "Shared library with operators and passes of your own")
+        ->allow_extra_args(false);
     app.add_flag("--json", options.json, "Everything as JSON");
     return run_tool(app, argc, argv, [&] {
         for (const CLI::Option *option : of_plan)
-            if (option->count() > 0 && !options.plan && options.plan_svg.empty()) throw Error(fmt::format("{} is an option of the plan: give --plan or --plan-svg, too", option->get_name()));
+            if (option->count() > 0 && !options.plan && options.plan_svg.empty())
+                throw Error(fmt::format("{} is an option of the plan: give --plan or --plan-svg, too", option->get_name()));
         inspect(options);
     });
 }

@@ -32,7 +32,8 @@ void read_tasks(const std::filesystem::path &file, const Options &options, Tasks
     const atalla::Database database(file, atalla::Database::Access::ReadOnly);
     std::vector<atalla::Machine> machines;
     for (const std::string &name : atalla::shipped_machines()) machines.push_back(atalla::find_machine(name));
-    for (const atalla::KeySummary &key : database.list({options.op, {}, {}, options.compiler == "any" ? "" : options.compiler, {}})) {
+    for (const atalla::KeySummary &key :
+         database.list({options.op, {}, {}, options.compiler == "any" ? "" : options.compiler, {}})) {
         const auto machine = std::ranges::find(machines, key.key.machine, &atalla::Machine::fingerprint);
         if (machine == machines.end()) continue;
         try {
@@ -46,16 +47,27 @@ void read_tasks(const std::filesystem::path &file, const Options &options, Tasks
 }
 
 nlohmann::ordered_json quality_json(const std::string &op, const atalla::CorrectionQuality &quality) {
-    return {{"op", op}, {"workloads", quality.tasks}, {"trials", quality.points}, {"error_drafted", quality.error_drafted}, {"error_corrected", quality.error_corrected},
-            {"share_drafted", quality.share_drafted}, {"share_corrected", quality.share_corrected}, {"worst_drafted", quality.worst_drafted}, {"worst_corrected", quality.worst_corrected},
+    return {{"op", op},
+            {"workloads", quality.tasks},
+            {"trials", quality.points},
+            {"error_drafted", quality.error_drafted},
+            {"error_corrected", quality.error_corrected},
+            {"share_drafted", quality.share_drafted},
+            {"share_corrected", quality.share_corrected},
+            {"worst_drafted", quality.worst_drafted},
+            {"worst_corrected", quality.worst_corrected},
             {"kept", quality.wins()}};
 }
 
 void print(const std::string &op, const atalla::CorrectionQuality &quality) {
-    std::cout << fmt::format("{}: {} trials of {} workloads, judged on those that were not learned from\n", op, quality.points, quality.tasks)
-              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "mean error of a prediction", 100 * std::expm1(quality.error_drafted), 100 * std::expm1(quality.error_corrected))
-              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "speed of the best prediction, median", 100 * quality.share_drafted, 100 * quality.share_corrected)
-              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "worst", 100 * quality.worst_drafted, 100 * quality.worst_corrected)
+    std::cout << fmt::format("{}: {} trials of {} workloads, judged on those that were not learned from\n", op, quality.points,
+                             quality.tasks)
+              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "mean error of a prediction",
+                             100 * std::expm1(quality.error_drafted), 100 * std::expm1(quality.error_corrected))
+              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "speed of the best prediction, median",
+                             100 * quality.share_drafted, 100 * quality.share_corrected)
+              << fmt::format("  {:<42}draft {:6.1f} %  corrected {:6.1f} %\n", "worst", 100 * quality.worst_drafted,
+                             100 * quality.worst_corrected)
               << (quality.wins() ? "  kept\n" : "  not kept: the draft alone is as good\n");
 }
 
@@ -65,18 +77,26 @@ void learn(const Options &options) {
     atalla::Corrections corrections;
     for (const auto &[op, measured] : tasks) {
         if (measured.size() < 2 * options.folds) {
-            std::cerr << fmt::format("{}: {} workloads with trials are too few to learn from, {} are needed\n", op, measured.size(), 2 * options.folds);
+            std::cerr << fmt::format("{}: {} workloads with trials are too few to learn from, {} are needed\n", op,
+                                     measured.size(), 2 * options.folds);
             continue;
         }
         const atalla::CorrectionQuality quality = atalla::judge_correction(measured, options.folds);
-        if (options.json) std::cout << quality_json(op, quality).dump() << std::endl;
-        else print(op, quality);
+        if (options.json)
+            std::cout << quality_json(op, quality).dump() << std::endl;
+        else
+            print(op, quality);
         if (quality.wins()) corrections.emplace(op, atalla::Correction(measured));
     }
-    if (corrections.empty()) throw Error("there is nothing to correct: tune more workloads, also with --strategy random, whose trials say more about the draft than the best alone");
+    if (corrections.empty())
+        throw Error(
+            "there is nothing to correct: tune more workloads, also with --strategy random, whose trials say more about the "
+            "draft than the best alone");
     if (options.output.empty()) return;
     atalla::write_corrections(corrections, options.output);
-    if (!options.json) std::cout << fmt::format("{} written; ATALLA_CORRECTIONS={} makes the tools use it\n", options.output.string(), options.output.string());
+    if (!options.json)
+        std::cout << fmt::format("{} written; ATALLA_CORRECTIONS={} makes the tools use it\n", options.output.string(),
+                                 options.output.string());
 }
 
 // Recorded sweeps keep what was predicted: anew where the draft has changed since, with nothing simulated.
@@ -98,18 +118,27 @@ void draft_again(const std::filesystem::path &file) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app("Learns from the tuning database how the analytic drafts are wrong, and prints by how much on workloads that it did not learn from.", "atalla-learn");
-    app.footer("Examples:\n"
-               "  atalla-learn\n"
-               "  atalla-learn --op gemm --db trials.db -o corrections.json\n"
-               "  ATALLA_CORRECTIONS=corrections.json atalla-tune --shape 300x200x100 --trials 0");
+    CLI::App app(
+        "Learns from the tuning database how the analytic drafts are wrong, and prints by how much on workloads that it did "
+        "not learn from.",
+        "atalla-learn");
+    app.footer(
+        "Examples:\n"
+        "  atalla-learn\n"
+        "  atalla-learn --op gemm --db trials.db -o corrections.json\n"
+        "  ATALLA_CORRECTIONS=corrections.json atalla-tune --shape 300x200x100 --trials 0");
     Options options;
-    app.add_option("--db", options.databases, "Database files (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.add_option("--db", options.databases,
+                   "Database files (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--op", options.op, "Only this operator");
     app.add_option("--compiler", options.compiler, "Trials of this compiler fingerprint, or of any (default: of this one)");
-    app.add_option("--folds", options.folds, "Parts of the workloads, each judged by what the others teach")->capture_default_str()->check(CLI::Range(2, 20));
+    app.add_option("--folds", options.folds, "Parts of the workloads, each judged by what the others teach")
+        ->capture_default_str()
+        ->check(CLI::Range(2, 20));
     app.add_option("-o,--output", options.output, "Write the corrections that win to this file");
-    app.add_option("--redraft", options.sweeps, "Only price the points of these recorded sweeps anew, as the present draft does")->type_name("SWEEP");
+    app.add_option("--redraft", options.sweeps,
+                   "Only price the points of these recorded sweeps anew, as the present draft does")
+        ->type_name("SWEEP");
     app.add_flag("--json", options.json, "Print one JSON object an operator");
     return atalla::run_tool(app, argc, argv, [&] {
         for (const std::filesystem::path &sweep : options.sweeps) draft_again(sweep);

@@ -52,14 +52,17 @@ LibraryKernel compiled(const ListedWorkload &listed, const Machine &machine, con
 std::string why_missing(const ListedWorkload &listed, const TrialKey &key, const Machine &machine, const Database &database) {
     const std::string what = fmt::format("{} {}", listed.op->name(), listed.workload->title());
     for (const StoredTrial &other : database.related_winners(key)) {
-        if (other.key.machine == key.machine) return fmt::format("{}: the winner is stale, made by compiler {} and this is {}: tune it again", what, other.key.compiler, key.compiler);
+        if (other.key.machine == key.machine)
+            return fmt::format("{}: the winner is stale, made by compiler {} and this is {}: tune it again", what,
+                               other.key.compiler, key.compiler);
     }
     return fmt::format("{}: not tuned on {}", what, machine.name);
 }
 
 }  // namespace
 
-BuiltLibrary build_library(const WorkloadList &list, const Machine &machine, const Database &database, const std::function<void(int64_t)> &progress) {
+BuiltLibrary build_library(const WorkloadList &list, const Machine &machine, const Database &database,
+                           const std::function<void(int64_t)> &progress) {
     BuiltLibrary built;
     built.library.machine = machine;
     built.library.compiler = compiler_fingerprint();
@@ -80,7 +83,8 @@ BuiltLibrary build_library(const WorkloadList &list, const Machine &machine, con
         try {
             kernels[at] = compiled(list.workloads[at], machine, *winners[at]);
         } catch (const std::exception &error) {
-            failures[at] = fmt::format("{} {}: {}", list.workloads[at].op->name(), list.workloads[at].workload->title(), error.what());
+            failures[at] =
+                fmt::format("{} {}: {}", list.workloads[at].op->name(), list.workloads[at].workload->title(), error.what());
         }
         if (progress) progress(++done);
     }
@@ -110,12 +114,14 @@ WorkloadList workloads_of_database(const Database &database, const Machine &mach
 std::string check_kernel(const KernelLibrary &library, const LibraryKernel &kernel) {
     try {
         const std::shared_ptr<const Workload> workload = find_operator(kernel.op).parse(kernel.workload);
-        // A functional machine aborts where a scalar sum of large values overflows, and only the unoptimized program tells whether that is right.
+        // A functional machine aborts where a scalar sum of large values overflows, and only the unoptimized program tells
+        // whether that is right.
         const DataSet special = library.machine.timed() ? DataSet::Special : Evaluator(workload, library.machine).special_set();
         for (const DataSet set : {DataSet::Normal, special}) {
             const std::vector<TensorData> inputs = random_inputs(workload->inputs(), set, 1);
             const LibraryRun run = run_kernel(library, kernel, inputs);
-            if (set == DataSet::Normal && run.cycles != kernel.cycles) return fmt::format("takes {} cycles, not {}", run.cycles, kernel.cycles);
+            if (set == DataSet::Normal && run.cycles != kernel.cycles)
+                return fmt::format("takes {} cycles, not {}", run.cycles, kernel.cycles);
             const std::vector<TensorData> wanted = workload->host_result(library.machine, inputs);
             const std::vector<TensorSpec> outputs = workload->outputs();
             for (size_t i = 0; i < outputs.size(); i++)

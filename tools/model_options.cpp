@@ -42,13 +42,24 @@ std::vector<CLI::Option *> add_model_options(CLI::App &app, ModelOptions &option
     return {
         app.add_option("--machine", options.machine, "A machine's name or file")->capture_default_str(),
         app.add_option_function<std::vector<std::string>>(
-               "--sizes", [&options](const std::vector<std::string> &texts) { for (const std::string &text : texts) options.sizes.push_back(parse_sizes(text)); },
-               "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)")->allow_extra_args(false),
+               "--sizes",
+               [&options](const std::vector<std::string> &texts) {
+                   for (const std::string &text : texts) options.sizes.push_back(parse_sizes(text));
+               },
+               "Values of the symbolic sizes, NAME=NUMBER,...; once for each specialization (default: those of the export)")
+            ->allow_extra_args(false),
         add_precision(app, options.high_precision),
         app.add_flag("--no-fuse", options.no_fuse, "A kernel for every operator"),
-        app.add_option("--on-host", options.on_host, "An operator that is to run on the host, such as aten::softmax.int; may be repeated")->allow_extra_args(false)->check(known_operator),
-        app.add_option("--host-kernel", options.registered, "An operator whose host kernel the program registers before it runs the model; may be repeated")->allow_extra_args(false)->check(known_operator),
-        app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)"),
+        app.add_option("--on-host", options.on_host,
+                       "An operator that is to run on the host, such as aten::softmax.int; may be repeated")
+            ->allow_extra_args(false)
+            ->check(known_operator),
+        app.add_option("--host-kernel", options.registered,
+                       "An operator whose host kernel the program registers before it runs the model; may be repeated")
+            ->allow_extra_args(false)
+            ->check(known_operator),
+        app.add_option("--db", options.database,
+                       "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)"),
     };
 }
 

@@ -15,13 +15,15 @@ namespace atalla {
 namespace {
 
 constexpr std::pair<std::string_view, DType> names[] = {
-    {"<f4", DType::Float32}, {"<f8", DType::Float64}, {"<f2", DType::Float16}, {"<V2", DType::BFloat16}, {"|V2", DType::BFloat16}, {"bfloat16", DType::BFloat16},
-    {"<i8", DType::Int64},   {"<i4", DType::Int32},   {"<i2", DType::Int16},   {"|i1", DType::Int8},     {"|u1", DType::UInt8},    {"|b1", DType::Bool},
+    {"<f4", DType::Float32},  {"<f8", DType::Float64},       {"<f2", DType::Float16}, {"<V2", DType::BFloat16},
+    {"|V2", DType::BFloat16}, {"bfloat16", DType::BFloat16}, {"<i8", DType::Int64},   {"<i4", DType::Int32},
+    {"<i2", DType::Int16},    {"|i1", DType::Int8},          {"|u1", DType::UInt8},   {"|b1", DType::Bool},
 };
 
 }  // namespace
 
-std::vector<std::filesystem::path> port_files(const std::vector<std::string> &given, const Ports &ports, std::string_view what) {
+std::vector<std::filesystem::path> port_files(const std::vector<std::string> &given, const Ports &ports,
+                                              std::string_view what) {
     std::vector<std::filesystem::path> files(ports.size());
     std::vector<std::string> names;
     for (const auto *port : ports) names.push_back(port->name()->str());
@@ -31,12 +33,16 @@ std::vector<std::filesystem::path> port_files(const std::vector<std::string> &gi
         const auto named = std::find(names.begin(), names.end(), text.substr(0, equals));
         size_t at = next;
         if (equals != std::string::npos) {
-            if (named == names.end()) throw Error(fmt::format("the model has no {} '{}'; it has {}", what, text.substr(0, equals), fmt::join(names, ", ")));
+            if (named == names.end())
+                throw Error(
+                    fmt::format("the model has no {} '{}'; it has {}", what, text.substr(0, equals), fmt::join(names, ", ")));
             at = static_cast<size_t>(named - names.begin());
         } else {
             next++;
         }
-        if (at >= files.size()) throw Error(fmt::format("{} {}s are given, but the model has {}: {}", given.size(), what, files.size(), fmt::join(names, ", ")));
+        if (at >= files.size())
+            throw Error(fmt::format("{} {}s are given, but the model has {}: {}", given.size(), what, files.size(),
+                                    fmt::join(names, ", ")));
         files[at] = equals == std::string::npos ? text : text.substr(equals + 1);
     }
     return files;
@@ -59,7 +65,8 @@ void write_model_tensor(const std::filesystem::path &file, const HostTensor &ten
         if (dense.dtype != dtype) continue;
         const auto *bytes = reinterpret_cast<const uint8_t *>(dense.begin());
         const auto size = static_cast<size_t>(dense.elements() * element_bytes(dtype));
-        write_npy_array(file, {dense.sizes, std::string(descr), static_cast<size_t>(element_bytes(dtype)), {bytes, bytes + size}});
+        write_npy_array(file,
+                        {dense.sizes, std::string(descr), static_cast<size_t>(element_bytes(dtype)), {bytes, bytes + size}});
         return;
     }
     throw Error(fmt::format("{}: a tensor of {} cannot be written", file.string(), dtype_name(dense.dtype)));

@@ -7,6 +7,8 @@ namespace atalla {
 
 const OperatorRegistry *accelerator_registry() { return nullptr; }
 
-PlannedModel planned_model(const Graph &, const ModelOptions &, const std::set<std::string> &) { throw Error("this build has no compiler, which makes the plan"); }
+PlannedModel planned_model(const Graph &, const ModelOptions &, const std::set<std::string> &) {
+    throw Error("this build has no compiler, which makes the plan");
+}
 
 }  // namespace atalla

@@ -350,7 +350,8 @@ std::vector<uint8_t> read_bytes(const std::filesystem::path &file) {
 }
 
 // The file appears whole or not at all.
-void write_file(const std::filesystem::path &file, std::string_view descr, std::span<const int64_t> shape, std::span<const uint8_t> data) {
+void write_file(const std::filesystem::path &file, std::string_view descr, std::span<const int64_t> shape,
+                std::span<const uint8_t> data) {
     std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape_text(shape));
     const size_t before = magic.size() + 4;
     header.resize((before + header.size() + 1 + header_alignment - 1) / header_alignment * header_alignment - before, ' ');
@@ -396,16 +397,22 @@ NpyArray read_npy_array(const std::filesystem::path &file) {
     const std::string &descr = array.descr;
     if (descr == "bfloat16") {
         array.element_bytes = 2;
-    } else if (descr.size() == 3 && (descr[0] == '<' || descr[0] == '|') && std::strchr("fiubV", descr[1]) != nullptr && std::strchr("1248", descr[2]) != nullptr) {
+    } else if (descr.size() == 3 && (descr[0] == '<' || descr[0] == '|') && std::strchr("fiubV", descr[1]) != nullptr &&
+               std::strchr("1248", descr[2]) != nullptr) {
         array.element_bytes = static_cast<size_t>(descr[2] - '0');
     } else {
-        throw Error(fmt::format("{}: elements of type '{}' are not read; save little-endian numbers of 1 to 8 bytes", name, descr));
+        throw Error(
+            fmt::format("{}: elements of type '{}' are not read; save little-endian numbers of 1 to 8 bytes", name, descr));
     }
-    for_each_element(parsed, array.element_bytes, name, [&](const uint8_t *element) { array.bytes.insert(array.bytes.end(), element, element + array.element_bytes); });
+    for_each_element(parsed, array.element_bytes, name, [&](const uint8_t *element) {
+        array.bytes.insert(array.bytes.end(), element, element + array.element_bytes);
+    });
     return array;
 }
 
-void write_npy_array(const std::filesystem::path &file, const NpyArray &array) { write_file(file, array.descr, array.shape, array.bytes); }
+void write_npy_array(const std::filesystem::path &file, const NpyArray &array) {
+    write_file(file, array.descr, array.shape, array.bytes);
+}
 
 void require_shape(const NpyTensor &tensor, std::span<const int64_t> shape, std::string_view what) {
     if (!std::ranges::equal(tensor.shape, shape)) {

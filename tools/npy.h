@@ -45,7 +45,7 @@ void write_npy(const std::filesystem::path &file, std::span<const int64_t> shape
 // Numbers of any type, as they lie in a file but in C order.
 struct NpyArray {
     std::vector<int64_t> shape;
-    std::string descr;          // "<f4", "|b1", "<i8"
+    std::string descr;  // "<f4", "|b1", "<i8"
     size_t element_bytes = 0;
     std::vector<uint8_t> bytes;
 };

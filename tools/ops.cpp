@@ -32,9 +32,9 @@ struct Options {
 // What the database knows about an operator on a machine, with the compiler of this program.
 struct Tuned {
     int64_t workloads = 0;
-    double least = 1, greatest = 0;   // shares of the bound
+    double least = 1, greatest = 0;  // shares of the bound
 };
-using TunedOn = std::map<std::string, Tuned>;   // by machine
+using TunedOn = std::map<std::string, Tuned>;  // by machine
 
 std::map<std::string, TunedOn> tuned_operators(const std::filesystem::path &file) {
     std::map<std::string, TunedOn> found;
@@ -57,7 +57,8 @@ std::string status(const TunedOn &machines) {
     std::vector<std::string> parts;
     for (const auto &[machine, tuned] : machines)
         parts.push_back(tuned.workloads == 1 ? fmt::format("{} {:.0f} %", machine, 100 * tuned.greatest)
-                                             : fmt::format("{} {:.0f}-{:.0f} % ({})", machine, 100 * tuned.least, 100 * tuned.greatest, tuned.workloads));
+                                             : fmt::format("{} {:.0f}-{:.0f} % ({})", machine, 100 * tuned.least,
+                                                           100 * tuned.greatest, tuned.workloads));
     return parts.empty() ? "not tuned yet" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -77,13 +78,30 @@ std::vector<std::string> machines_of(const Operator &op) {
 
 json operator_json(const Operator &op, const TunedOn &machines) {
     const atalla::OperatorCard card = op.card();
-    json row = {{"name", op.name()}, {"family", card.family}, {"schemas", op.schemas()}, {"help", op.help()}, {"example", atalla::example_line(op)}, {"algorithm", card.algorithm},
-                {"space", card.space}, {"bound", card.bound}, {"reference", card.reference}, {"supports", card.supports}, {"refuses", card.refuses},
-                {"fuses", card.fuses}, {"tensors", json::array()}, {"arguments", json::array()}, {"machines", machines_of(op)}, {"tuned", json::object()}};
+    json row = {{"name", op.name()},
+                {"family", card.family},
+                {"schemas", op.schemas()},
+                {"help", op.help()},
+                {"example", atalla::example_line(op)},
+                {"algorithm", card.algorithm},
+                {"space", card.space},
+                {"bound", card.bound},
+                {"reference", card.reference},
+                {"supports", card.supports},
+                {"refuses", card.refuses},
+                {"fuses", card.fuses},
+                {"tensors", json::array()},
+                {"arguments", json::array()},
+                {"machines", machines_of(op)},
+                {"tuned", json::object()}};
     for (const atalla::OperatorTensor &tensor : op.tensors())
-        row["tensors"].push_back({{"name", tensor.name}, {"help", tensor.help}, {"required", tensor.required}, {"several", tensor.several}});
-    for (const atalla::WorkloadArgument &argument : op.arguments()) row["arguments"].push_back({{"name", argument.name}, {"help", argument.help}, {"default", argument.fallback}});
-    for (const auto &[machine, tuned] : machines) row["tuned"][machine] = {{"workloads", tuned.workloads}, {"least_share", tuned.least}, {"greatest_share", tuned.greatest}};
+        row["tensors"].push_back(
+            {{"name", tensor.name}, {"help", tensor.help}, {"required", tensor.required}, {"several", tensor.several}});
+    for (const atalla::WorkloadArgument &argument : op.arguments())
+        row["arguments"].push_back({{"name", argument.name}, {"help", argument.help}, {"default", argument.fallback}});
+    for (const auto &[machine, tuned] : machines)
+        row["tuned"][machine] = {
+            {"workloads", tuned.workloads}, {"least_share", tuned.least}, {"greatest_share", tuned.greatest}};
     return row;
 }
 
@@ -103,8 +121,10 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
     row("takes", card.supports);
     row("refuses", card.refuses);
     row("fuses", card.fuses);
-    for (const atalla::OperatorTensor &tensor : op.tensors()) row("tensor", fmt::format("{}{}: {}", tensor.name, tensor.required ? "" : " (may be left out)", tensor.help));
-    for (const atalla::WorkloadArgument &argument : op.arguments()) row("argument", fmt::format("--{}: {}", argument.name, argument.help));
+    for (const atalla::OperatorTensor &tensor : op.tensors())
+        row("tensor", fmt::format("{}{}: {}", tensor.name, tensor.required ? "" : " (may be left out)", tensor.help));
+    for (const atalla::WorkloadArgument &argument : op.arguments())
+        row("argument", fmt::format("--{}: {}", argument.name, argument.help));
     row("runs on", fmt::format("{}", fmt::join(machines_of(op), " ")));
     row("tuned", status(machines));
     return text;
@@ -114,14 +134,25 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
 void print_numerics(const Options &options) {
     const atalla::Machine machine = atalla::find_machine("ax01");
     json all = json::array();
-    for (const std::string &expression : options.name.empty() ? atalla::numerics_expressions() : std::vector<std::string>{options.name}) {
+    for (const std::string &expression :
+         options.name.empty() ? atalla::numerics_expressions() : std::vector<std::string>{options.name}) {
         const atalla::NumericsRow row = atalla::measure_numerics(expression, machine);
-        all.push_back({{"expression", row.expression}, {"inputs", row.inputs}, {"worst_ulps", row.worst_ulps}, {"worst_at", row.worst_at}, {"over_one", row.over_one},
-                       {"wrong_special", row.wrong_special}, {"wrong_at", row.wrong_at},
-                       {"lanes", {{"adds", row.work.work.adds}, {"muls", row.work.work.muls}, {"exps", row.work.work.exps}, {"copies", row.work.copies}}}});
+        all.push_back({{"expression", row.expression},
+                       {"inputs", row.inputs},
+                       {"worst_ulps", row.worst_ulps},
+                       {"worst_at", row.worst_at},
+                       {"over_one", row.over_one},
+                       {"wrong_special", row.wrong_special},
+                       {"wrong_at", row.wrong_at},
+                       {"lanes",
+                        {{"adds", row.work.work.adds},
+                         {"muls", row.work.work.muls},
+                         {"exps", row.work.work.exps},
+                         {"copies", row.work.copies}}}});
         if (options.as_json) continue;
-        std::cout << fmt::format("{:<28} {:6.3f} ulps at {}, {} inputs over 1, {} special values differ{}\n", row.expression, row.worst_ulps, fmt::join(row.worst_at, ", "), row.over_one,
-                                 row.wrong_special, row.wrong_special > 0 ? fmt::format(", first at {}", fmt::join(row.wrong_at, ", ")) : "")
+        std::cout << fmt::format("{:<28} {:6.3f} ulps at {}, {} inputs over 1, {} special values differ{}\n", row.expression,
+                                 row.worst_ulps, fmt::join(row.worst_at, ", "), row.over_one, row.wrong_special,
+                                 row.wrong_special > 0 ? fmt::format(", first at {}", fmt::join(row.wrong_at, ", ")) : "")
                   << std::flush;
     }
     if (options.as_json) std::cout << all.dump(2) << '\n';
@@ -143,7 +174,8 @@ void print_rows(const std::vector<Row> &rows) {
     std::string family;
     for (const Row &row : rows) {
         if (row.family != family) std::cout << '\n' << (family = row.family) << '\n';
-        std::cout << fmt::format("  {:<{}}  {:<{}}  {:<{}}  {}\n", row.name, name, row.status, status, row.machines, machines, row.schemas);
+        std::cout << fmt::format("  {:<{}}  {:<{}}  {:<{}}  {}\n", row.name, name, row.status, status, row.machines, machines,
+                                 row.schemas);
     }
 }
 
@@ -153,7 +185,8 @@ void list(const Options &options) {
         std::cout << (options.as_json ? atalla::coverage_json().dump(2) + "\n" : atalla::coverage_markdown());
         return;
     }
-    const std::map<std::string, TunedOn> tuned = tuned_operators(options.database.empty() ? atalla::default_database_path() : options.database);
+    const std::map<std::string, TunedOn> tuned =
+        tuned_operators(options.database.empty() ? atalla::default_database_path() : options.database);
     const auto tuned_on = [&](const Operator &op) {
         const auto found = tuned.find(op.name());
         return found == tuned.end() ? TunedOn{} : found->second;
@@ -171,9 +204,11 @@ void list(const Options &options) {
     }
     std::vector<Row> rows = {{"", "", "status", "runs on", "ATen"}};
     for (const Operator *op : atalla::operators())
-        rows.push_back({op->card().family, op->name(), status(tuned_on(*op)), fmt::format("{}", fmt::join(machines_of(*op), " ")), fmt::format("{}", fmt::join(op->schemas(), " "))});
+        rows.push_back({op->card().family, op->name(), status(tuned_on(*op)),
+                        fmt::format("{}", fmt::join(machines_of(*op), " ")), fmt::format("{}", fmt::join(op->schemas(), " "))});
     print_rows(rows);
-    std::cout << fmt::format("\n{} operators. A share is that of the lower bound; `atalla ops NAME` tells all about one.\n", atalla::operators().size());
+    std::cout << fmt::format("\n{} operators. A share is that of the lower bound; `atalla ops NAME` tells all about one.\n",
+                             atalla::operators().size());
 }
 
 }  // namespace
@@ -184,8 +219,11 @@ int main(int argc, char **argv) {
     Options options;
     app.add_option("name", options.name, "One operator, by its name or an ATen schema, with all that is known about it");
     app.add_flag("--coverage", options.coverage, "Where each overload of real models' graphs runs, as a table in Markdown");
-    app.add_flag("--numerics", options.numerics, "Errors of the pointwise operators (or of one expression) over all bf16 inputs, measured now on the simulator");
+    app.add_flag(
+        "--numerics", options.numerics,
+        "Errors of the pointwise operators (or of one expression) over all bf16 inputs, measured now on the simulator");
     app.add_flag("--json", options.as_json, "Print JSON");
-    app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.add_option("--db", options.database,
+                   "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     return atalla::run_tool(app, argc, argv, [&] { list(options); });
 }

@@ -9,8 +9,9 @@ namespace atalla {
 
 inline CLI::Option *add_precision(CLI::App &app, bool &high) {
     return app
-        .add_option_function<std::string>("--precision", [&high](const std::string &word) { high = word == "high"; },
-                                          "standard, or high: products add long sums in groups, which keeps more digits and takes more cycles")
+        .add_option_function<std::string>(
+            "--precision", [&high](const std::string &word) { high = word == "high"; },
+            "standard, or high: products add long sums in groups, which keeps more digits and takes more cycles")
         ->check(CLI::IsMember({"standard", "high"}));
 }
 

@@ -48,7 +48,8 @@ atalla::RecordOptions window_of(const std::string &text) {
 bool is_model(const Options &options) { return options.program.extension() == ".atl"; }
 
 atalla::Subject subject(const Options &options, const atalla::WorkloadOptions &what, bool op_given) {
-    if (!is_model(options) && !options.inputs.empty()) throw Error("--input is for a compiled model (.atl): a program file holds its data");
+    if (!is_model(options) && !options.inputs.empty())
+        throw Error("--input is for a compiled model (.atl): a program file holds its data");
     if (!options.program.empty()) {
         if (op_given || !what.arguments().empty()) throw Error("give a program file or an operator, not both");
         if (!options.point.empty()) throw Error("--point is a schedule of an operator, and a program file has none");
@@ -59,8 +60,9 @@ atalla::Subject subject(const Options &options, const atalla::WorkloadOptions &w
     const atalla::Machine machine = atalla::find_machine(options.machine);
     const atalla::Operator &op = what.op();
     std::shared_ptr<const atalla::Workload> workload = op.workload(what.arguments());
-    const atalla::Point point = options.point.empty() ? atalla::winning_point(op, workload, machine, options.database, options.quiet)
-                                                      : atalla::Point::parse(options.point);
+    const atalla::Point point = options.point.empty()
+                                    ? atalla::winning_point(op, workload, machine, options.database, options.quiet)
+                                    : atalla::Point::parse(options.point);
     if (const std::string wrong = violation(workload->space(machine), point); !wrong.empty()) throw Error(wrong);
     return atalla::subject_of(op, std::make_shared<const atalla::Evaluator>(workload, machine), point);
 }
@@ -86,8 +88,9 @@ void write_trace(const Options &options, const atalla::Subject &subject) {
     const atalla::Recording recording = record(subject, window_of(options.window), false);
     write_perfetto(recording, subject.program, fmt::format("{} on {}", subject.title, subject.machine.name), options.trace);
     if (recording.cut)
-        std::cerr << fmt::format("the trace ends at cycle {}, because it has {} slices by then; --window chooses other cycles\n", recording.end,
-                                 recording.slices.size());
+        std::cerr << fmt::format(
+            "the trace ends at cycle {}, because it has {} slices by then; --window chooses other cycles\n", recording.end,
+            recording.slices.size());
 }
 
 void write_page(const Options &options, const atalla::Subject &subject, const atalla::Profile &profile) {
@@ -121,9 +124,11 @@ void profile(const Options &options, const atalla::WorkloadOptions &what, bool o
     const atalla::Subject subject = ::subject(options, what, op_given);
     const bool watched = !options.trace.empty() || !options.page.empty() || !options.retire_log.empty();
     if (watched && !subject.machine.timed())
-        throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace: use a hardware machine", subject.machine.name));
+        throw Error(fmt::format("machine '{}' has no timing, so there is nothing to trace: use a hardware machine",
+                                subject.machine.name));
     const atalla::Profile profile = analyzed(options, subject);
-    if (const int64_t from = window_of(options.window).from, cycles = static_cast<int64_t>(profile.counters.cycles); from > 0 && from >= cycles)
+    if (const int64_t from = window_of(options.window).from, cycles = static_cast<int64_t>(profile.counters.cycles);
+        from > 0 && from >= cycles)
         throw Error(fmt::format("--window begins at cycle {}, but the run ends after {} cycles", from, cycles));
     if (!options.trace.empty()) write_trace(options, subject);
     if (!options.page.empty()) write_page(options, subject, profile);
@@ -133,7 +138,8 @@ void profile(const Options &options, const atalla::WorkloadOptions &what, bool o
         json.update(profile_json(profile, subject.machine, subject.program));
         std::cout << json.dump(2) << '\n';
     } else {
-        std::cout << fmt::format("{} on {}: ", subject.title, subject.machine.name) << profile_text(profile, subject.machine, subject.program);
+        std::cout << fmt::format("{} on {}: ", subject.title, subject.machine.name)
+                  << profile_text(profile, subject.machine, subject.program);
     }
     if (!std::cout.flush()) throw Error("cannot write to standard output");
 }
@@ -141,21 +147,29 @@ void profile(const Options &options, const atalla::WorkloadOptions &what, bool o
 }  // namespace
 
 int main(int argc, char **argv) {
-    CLI::App app("Shows where the cycles of a program went, by stall cause, source, unit and packet, and what bound it.", "atalla-profile");
-    app.footer("Examples:\n"
-               "  atalla-profile --op gemm --shape 128x128x128 --html gemm.html\n"
-               "  atalla-profile gemm.in --machine ax01-psum --trace gemm.pftrace --window 10000..20000\n"
-               "  atalla-profile model.atl --trace model.pftrace\n"
-               "  atalla-profile --op gemm --retire-log gemm.log --json\n\n"
-               "A trace opens in ui.perfetto.dev, where a cycle is a microsecond. Without --window the page shows the middle of a run that is\n"
-               "too long to be shown whole.");
+    CLI::App app("Shows where the cycles of a program went, by stall cause, source, unit and packet, and what bound it.",
+                 "atalla-profile");
+    app.footer(
+        "Examples:\n"
+        "  atalla-profile --op gemm --shape 128x128x128 --html gemm.html\n"
+        "  atalla-profile gemm.in --machine ax01-psum --trace gemm.pftrace --window 10000..20000\n"
+        "  atalla-profile model.atl --trace model.pftrace\n"
+        "  atalla-profile --op gemm --retire-log gemm.log --json\n\n"
+        "A trace opens in ui.perfetto.dev, where a cycle is a microsecond. Without --window the page shows the middle of a run "
+        "that is\n"
+        "too long to be shown whole.");
     Options options;
     const atalla::WorkloadOptions what(app, argc, argv, true);
-    app.add_option("PROGRAM", options.program, "Program file (.in, or assembly if it ends in .s) or compiled model (.atl) instead of an operator");
-    app.add_option("--machine", options.machine, "A machine's name or file; a compiled model has its own")->capture_default_str();
-    app.add_option("--input", options.inputs, "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given")->allow_extra_args(false);
+    app.add_option("PROGRAM", options.program,
+                   "Program file (.in, or assembly if it ends in .s) or compiled model (.atl) instead of an operator");
+    app.add_option("--machine", options.machine, "A machine's name or file; a compiled model has its own")
+        ->capture_default_str();
+    app.add_option("--input", options.inputs,
+                   "Of a compiled model: FILE.npy for the next input, or NAME=FILE.npy; zeros if not given")
+        ->allow_extra_args(false);
     app.add_option("--point", options.point, "This schedule instead of the stored winner");
-    app.add_option("--db", options.database, "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
+    app.add_option("--db", options.database,
+                   "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
     app.add_option("--hottest", options.hottest, "How many packets to list")->capture_default_str();
     app.add_option("--trace", options.trace, "Write a Perfetto trace");
     app.add_option("--html", options.page, "Write one page with the timeline, the roofline and the stalls");
@@ -164,7 +178,8 @@ int main(int argc, char **argv) {
     app.add_flag("--json", options.json, "Print the profile as JSON");
     app.add_flag("--quiet", options.quiet, "No progress while tuning");
     return atalla::run_tool(app, argc, argv, [&] {
-        if (is_model(options) && app.count("--machine") > 0) throw Error("a compiled model has its own machine: leave --machine out");
+        if (is_model(options) && app.count("--machine") > 0)
+            throw Error("a compiled model has its own machine: leave --machine out");
         profile(options, what, app.count("--op") > 0);
     });
 }

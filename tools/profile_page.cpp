@@ -35,7 +35,12 @@ private:
 Json tracks_json(const Recording &recording, const Program &program, Texts &texts) {
     Json tracks = Json::array();
     for (const Track &track : recording.tracks)
-        tracks.push_back({{"name", track.name}, {"begin", Json::array()}, {"cycles", Json::array()}, {"text", Json::array()}, {"origin", Json::array()}, {"kind", Json::array()}});
+        tracks.push_back({{"name", track.name},
+                          {"begin", Json::array()},
+                          {"cycles", Json::array()},
+                          {"text", Json::array()},
+                          {"origin", Json::array()},
+                          {"kind", Json::array()}});
     std::vector<int64_t> last(recording.tracks.size(), recording.from);
     for (const Slice &slice : recording.slices) {
         Json &track = tracks[slice.track];
@@ -63,15 +68,18 @@ Json overview_json(const Overview &overview) {
 std::string script_text(const Json &json) {
     std::string text;
     for (const char c : json.dump()) {
-        if (c == '<') text += "\\u003c";
-        else text += c;
+        if (c == '<')
+            text += "\\u003c";
+        else
+            text += c;
     }
     return text;
 }
 
 }  // namespace
 
-void write_profile_page(const Subject &subject, const Profile &profile, const Recording &recording, const std::filesystem::path &file) {
+void write_profile_page(const Subject &subject, const Profile &profile, const Recording &recording,
+                        const std::filesystem::path &file) {
     Texts texts;
     Json data = {{"title", subject.title}, {"machine", subject.machine.name}, {"from", recording.from}, {"end", recording.end}};
     data["profile"] = profile_json(profile, subject.machine, subject.program);

@@ -10,6 +10,7 @@
 namespace atalla {
 
 // Writes the page; it loads nothing from anywhere. Error if the file cannot be written.
-void write_profile_page(const Subject &subject, const Profile &profile, const Recording &recording, const std::filesystem::path &file);
+void write_profile_page(const Subject &subject, const Profile &profile, const Recording &recording,
+                        const std::filesystem::path &file);
 
 }  // namespace atalla

@@ -14,13 +14,14 @@ namespace atalla {
 inline CLI::Option *add_seed(CLI::App &app, uint64_t &seed, const std::string &help) {
     constexpr size_t most_digits = 18;
     return app.add_option("--seed", seed, help)->capture_default_str()->check([](const std::string &text) {
-        const bool number = !text.empty() && text.size() <= most_digits && std::all_of(text.begin(), text.end(), [](char one) { return one >= '0' && one <= '9'; });
+        const bool number = !text.empty() && text.size() <= most_digits &&
+                            std::all_of(text.begin(), text.end(), [](char one) { return one >= '0' && one <= '9'; });
         return number ? std::string() : "the seed must be a whole number, 0 or more, of at most 18 digits, not '" + text + "'";
     });
 }
 
-// Refuses an empty text as a file, a name or a number: it is a variable of the shell that is not set, and would count as an option that is left out.
-// Arguments of operators, which are in a group of their own or in none, may be empty words.
+// Refuses an empty text as a file, a name or a number: it is a variable of the shell that is not set, and would count as an
+// option that is left out. Arguments of operators, which are in a group of their own or in none, may be empty words.
 inline void refuse_empty_values(const CLI::App &app) {
     for (const CLI::Option *option : app.get_options()) {
         const bool checked = !option->get_group().empty() && option->get_group() != "Arguments of operators";

@@ -45,17 +45,22 @@ std::string sensitivity_text(const std::vector<WhatIf> &rows) {
     std::vector<const WhatIf *> changed;
     for (const WhatIf &row : rows)
         if (!row.variant.settings.empty()) changed.push_back(&row);
-    const auto change = [&](const WhatIf &row) { return 100.0 * (static_cast<double>(row.cycles) / static_cast<double>(base.cycles) - 1); };
-    std::ranges::stable_sort(changed, std::greater(), [&](const WhatIf *row) { return row->cycles == 0 ? INFINITY : std::abs(change(*row)); });
-    std::string text = fmt::format("\n{} cycles as it is, bound by {}\n\n| parameter | value | instead | cycles | change |\n|---|---|---|---|---|\n",
-                                   grouped(static_cast<uint64_t>(base.cycles)), base.limit);
+    const auto change = [&](const WhatIf &row) {
+        return 100.0 * (static_cast<double>(row.cycles) / static_cast<double>(base.cycles) - 1);
+    };
+    std::ranges::stable_sort(changed, std::greater(),
+                             [&](const WhatIf *row) { return row->cycles == 0 ? INFINITY : std::abs(change(*row)); });
+    std::string text = fmt::format(
+        "\n{} cycles as it is, bound by {}\n\n| parameter | value | instead | cycles | change |\n|---|---|---|---|---|\n",
+        grouped(static_cast<uint64_t>(base.cycles)), base.limit);
     for (const WhatIf *row : changed) {
         const Setting &setting = row->variant.settings.front();
         const int64_t usual = find_parameter(setting.key)->get(base.variant.machine);
         const auto value = [&](int64_t of) { return setting_text({setting.key, of}).substr(setting.key.size() + 1); };
         text += fmt::format("| `{}` | {} | {} | {} |\n", setting.key, value(usual), value(setting.value),
-                            row->cycles == 0 ? fmt::format("refused: {} |", row->problem)
-                                             : fmt::format("{} | {:+.2f} %", grouped(static_cast<uint64_t>(row->cycles)), change(*row)));
+                            row->cycles == 0
+                                ? fmt::format("refused: {} |", row->problem)
+                                : fmt::format("{} | {:+.2f} %", grouped(static_cast<uint64_t>(row->cycles)), change(*row)));
     }
     return text;
 }

@@ -56,10 +56,10 @@ void check_agreement(const atalla::Machine &machine, const atalla::Program &prog
     if (differs.empty()) {
         return;
     }
-    const atalla::Program small =
-        atalla::shrink(program, [&](const atalla::Program &tried) { return !atalla::disagreement(machine, tried, options).empty(); });
-    throw atalla::Error(fmt::format("the two timing models disagree: {}. The smallest program on which they do, where {}:\n{}", differs,
-                                    atalla::disagreement(machine, small, options), atalla::disassemble(small)));
+    const atalla::Program small = atalla::shrink(
+        program, [&](const atalla::Program &tried) { return !atalla::disagreement(machine, tried, options).empty(); });
+    throw atalla::Error(fmt::format("the two timing models disagree: {}. The smallest program on which they do, where {}:\n{}",
+                                    differs, atalla::disagreement(machine, small, options), atalla::disassemble(small)));
 }
 
 Outcome run_a40(const std::filesystem::path &file, const Options &options) {
@@ -84,7 +84,8 @@ void write_state(const std::string &state, const std::filesystem::path &file) {
     }
 }
 
-nlohmann::ordered_json json_of(const std::filesystem::path &file, const atalla::Machine &machine, const atalla::RunResult &result) {
+nlohmann::ordered_json json_of(const std::filesystem::path &file, const atalla::Machine &machine,
+                               const atalla::RunResult &result) {
     return {{"program", file.string()},
             {"machine", machine.name},
             {"fingerprint", machine.fingerprint()},

@@ -34,7 +34,12 @@ Subject subject_of(const std::filesystem::path &file, const Machine &machine) {
 Subject subject_of(const Operator &op, std::shared_ptr<const Evaluator> evaluator, const Point &point) {
     const Workload &workload = evaluator->workload();
     const codegen::CompiledKernel compiled = evaluator->compile(point);
-    Subject subject{fmt::format("{} {}", op.name(), workload.title()), evaluator->machine(), compiled.program, {}, static_cast<uint64_t>(workload.flops()), {}};
+    Subject subject{fmt::format("{} {}", op.name(), workload.title()),
+                    evaluator->machine(),
+                    compiled.program,
+                    {},
+                    static_cast<uint64_t>(workload.flops()),
+                    {}};
     subject.run = [evaluator, compiled](const RunOptions &options) {
         KernelDefinition tensors;
         tensors.inputs = evaluator->workload().inputs();

@@ -44,12 +44,14 @@ void append(RunResult &all, const RunResult &one) {
     all.packet_stalls.resize(one.packet_stalls.size());
     for (size_t packet = 0; packet < one.packet_issues.size(); packet++) {
         all.packet_issues[packet] += one.packet_issues[packet];
-        for (size_t cause = 0; cause < one.packet_stalls[packet].size(); cause++) all.packet_stalls[packet][cause] += one.packet_stalls[packet][cause];
+        for (size_t cause = 0; cause < one.packet_stalls[packet].size(); cause++)
+            all.packet_stalls[packet][cause] += one.packet_stalls[packet][cause];
     }
 }
 
 // All segments of one call of the model; an observer is told of them one after the other.
-RunResult run_segments(const std::shared_ptr<const Model> &model, const std::vector<HostTensor> &inputs, const RunOptions &asked) {
+RunResult run_segments(const std::shared_ptr<const Model> &model, const std::vector<HostTensor> &inputs,
+                       const RunOptions &asked) {
     std::unique_ptr<InSequence> in_sequence;
     if (asked.observer != nullptr) in_sequence = std::make_unique<InSequence>(*asked.observer);
     RunResult all;
@@ -75,7 +77,8 @@ Subject subject_of_model(const std::filesystem::path &file, const std::vector<st
     const std::vector<HostTensor> tensors = tensors_of(*model, inputs);
     const Model::Specialization &specialization = model->specializations()[specialization_for(*model, tensors)];
     if (specialization.program.packets.empty())
-        throw Error(fmt::format("nothing of '{}' runs on the accelerator: ./atalla inspect {} says why", file.string(), file.string()));
+        throw Error(
+            fmt::format("nothing of '{}' runs on the accelerator: ./atalla inspect {} says why", file.string(), file.string()));
     Subject subject{model->table().name()->str(), model->machine(), specialization.program, {}, {}, {}};
     if (const auto *calls = specialization.table->code()->calls())
         for (const auto *call : *calls) subject.calls.push_back({call->name()->str(), call->begin(), call->end()});

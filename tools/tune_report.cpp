@@ -59,10 +59,14 @@ constexpr std::array<int, 11> colours = {32, 31, 33, 34, 35, 36, 91, 93, 94, 95,
 // How far from the best possible the result is proven to be.
 std::string certificate(const TuneResult &result) {
     std::string text;
-    if (result.bound_share > 0) text = fmt::format("; proven: at most {:.1f} % of the cycles could be saved", 100 * (1 - result.bound_share));
+    if (result.bound_share > 0)
+        text = fmt::format("; proven: at most {:.1f} % of the cycles could be saved", 100 * (1 - result.bound_share));
     if (result.optimal_in_space)
-        text += result.ruled_out == 0 ? "; no schedule of the space is faster" : fmt::format("; no schedule of the space is faster, {} of them by bounds of their own", result.ruled_out);
-    else if (result.model_optimum_tried) text += "; every schedule was priced, and the one that is best by the model was simulated";
+        text += result.ruled_out == 0
+                    ? "; no schedule of the space is faster"
+                    : fmt::format("; no schedule of the space is faster, {} of them by bounds of their own", result.ruled_out);
+    else if (result.model_optimum_tried)
+        text += "; every schedule was priced, and the one that is best by the model was simulated";
     return text;
 }
 
@@ -80,11 +84,14 @@ std::string stall_bar(const nlohmann::json &counters, int width, bool colour) {
             mark = free == std::string::npos ? "?" : parts[i].name.substr(free, 1);
             used += mark;
         }
-        const auto painted = [&](const std::string &text) { return colour ? fmt::format("\033[{}m{}\033[0m", colours[i % colours.size()], text) : text; };
+        const auto painted = [&](const std::string &text) {
+            return colour ? fmt::format("\033[{}m{}\033[0m", colours[i % colours.size()], text) : text;
+        };
         std::string stretch;
         for (int column = 0; column < columns[i]; column++) stretch += mark;
         bar += painted(stretch);
-        legend += fmt::format("{}{} {} {:.1f} %", i == 0 ? "" : "   ", painted(mark), parts[i].name, 100 * static_cast<double>(parts[i].cycles) / total);
+        legend += fmt::format("{}{} {} {:.1f} %", i == 0 ? "" : "   ", painted(mark), parts[i].name,
+                              100 * static_cast<double>(parts[i].cycles) / total);
     }
     return "  [" + bar + "]\n  " + legend + "\n";
 }
@@ -132,36 +139,46 @@ std::string report_text(const Tuned &tuned, const std::filesystem::path &databas
     const Machine &machine = tuned.evaluator->machine();
     const TuneResult &result = tuned.result;
     const char *unit = machine.timed() ? "cycles" : "packets";
-    std::string text = fmt::format("{}{} {} on {}{}\n", colour ? "\033[1m" : "", tuned.op->name(), workload.title(), machine.name, colour ? "\033[0m" : "");
+    std::string text = fmt::format("{}{} {} on {}{}\n", colour ? "\033[1m" : "", tuned.op->name(), workload.title(),
+                                   machine.name, colour ? "\033[0m" : "");
     const auto row = [&](const char *name, const std::string &value) { text += fmt::format("  {:<16}{}\n", name, value); };
     row(unit, grouped(result.cycles));
     row("lower bound", fmt::format("{}, decided by {}", grouped(tuned.bound.cycles), tuned.bound.binding));
     row("of the bound", fmt::format("{:.1f} %{}", 100 * result.bound_share, certificate(result)));
-    const bool multiplies = std::any_of(tuned.bound.terms.begin(), tuned.bound.terms.end(), [](const auto &term) { return term.first == "array" && term.second > 0; });
-    if (multiplies) row("of array's peak", fmt::format("{:.1f} %, {:.0f} FLOP/cycle", 100 * array_share(tuned), workload.flops() / static_cast<double>(result.cycles)));
-    row("naive schedule", tuned.naive_cycles ? fmt::format("{} {}; this one is {:.1f} times as fast", grouped(*tuned.naive_cycles), unit,
-                                                           static_cast<double>(*tuned.naive_cycles) / static_cast<double>(result.cycles))
-                                             : "not run: the shape is too large for it");
-    row("trials", fmt::format("{} drafted, {} lowered, {} simulated{}{}{}", grouped(result.drafted), result.lowered, result.simulated,
-                              result.from_cache > 0 ? fmt::format(", {} from the database", result.from_cache) : "",
-                              result.given_up > 0 ? fmt::format(", {} given up as slower", result.given_up) : "",
-                              result.failed > 0 ? fmt::format(", {} failed", result.failed) : ""));
+    const bool multiplies = std::any_of(tuned.bound.terms.begin(), tuned.bound.terms.end(),
+                                        [](const auto &term) { return term.first == "array" && term.second > 0; });
+    if (multiplies)
+        row("of array's peak", fmt::format("{:.1f} %, {:.0f} FLOP/cycle", 100 * array_share(tuned),
+                                           workload.flops() / static_cast<double>(result.cycles)));
+    row("naive schedule", tuned.naive_cycles
+                              ? fmt::format("{} {}; this one is {:.1f} times as fast", grouped(*tuned.naive_cycles), unit,
+                                            static_cast<double>(*tuned.naive_cycles) / static_cast<double>(result.cycles))
+                              : "not run: the shape is too large for it");
+    row("trials",
+        fmt::format("{} drafted, {} lowered, {} simulated{}{}{}", grouped(result.drafted), result.lowered, result.simulated,
+                    result.from_cache > 0 ? fmt::format(", {} from the database", result.from_cache) : "",
+                    result.given_up > 0 ? fmt::format(", {} given up as slower", result.given_up) : "",
+                    result.failed > 0 ? fmt::format(", {} failed", result.failed) : ""));
     row("time", fmt::format("{:.1f} s; {}", result.seconds, result.stopped_because));
     row("schedule", workload.words(machine, result.best));
-    row("verified", result.verified ? fmt::format("bit for bit against {}, within {} bf16 ulps of float64",
-                                                  tuned.naive_cycles ? "the unoptimized program" : "the host", workload.tolerance_ulps())
-                                    : "no");
+    row("verified", result.verified
+                        ? fmt::format("bit for bit against {}, within {} bf16 ulps of float64",
+                                      tuned.naive_cycles ? "the unoptimized program" : "the host", workload.tolerance_ulps())
+                        : "no");
     if (!database.empty()) row("stored in", database.string());
-    for (const auto &[point, differs] : result.rejected) row("wrong results", fmt::format("{}: {}", point.assignments(), differs));
+    for (const auto &[point, differs] : result.rejected)
+        row("wrong results", fmt::format("{}: {}", point.assignments(), differs));
     for (const std::string &note : result.notes) row("note", note);
-    if (tuned.counters.is_object() && machine.timed()) text += "  where the cycles went:\n" + stall_bar(tuned.counters, 76, colour);
+    if (tuned.counters.is_object() && machine.timed())
+        text += "  where the cycles went:\n" + stall_bar(tuned.counters, 76, colour);
     return text;
 }
 
 std::string report_line(const Tuned &tuned) {
     const Workload &workload = tuned.evaluator->workload();
-    return fmt::format("{} {} on {}: {} cycles, {:.1f} % of the bound{}\n", tuned.op->name(), workload.title(), tuned.evaluator->machine().name,
-                       grouped(tuned.result.cycles), 100 * tuned.result.bound_share, tuned.result.verified ? ", verified" : ", not verified");
+    return fmt::format("{} {} on {}: {} cycles, {:.1f} % of the bound{}\n", tuned.op->name(), workload.title(),
+                       tuned.evaluator->machine().name, grouped(tuned.result.cycles), 100 * tuned.result.bound_share,
+                       tuned.result.verified ? ", verified" : ", not verified");
 }
 
 }  // namespace atalla

@@ -12,7 +12,9 @@ void load_user_library(const std::filesystem::path &file) {
     void *library = dlopen(std::filesystem::absolute(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) throw Error(fmt::format("{}: cannot be loaded: {}", file.string(), dlerror()));
     auto *function = reinterpret_cast<void (*)()>(dlsym(library, "atalla_register"));
-    if (!function) throw Error(fmt::format("{}: has no function atalla_register; define extern \"C\" void atalla_register()", file.string()));
+    if (!function)
+        throw Error(
+            fmt::format("{}: has no function atalla_register; define extern \"C\" void atalla_register()", file.string()));
     function();
 }
 

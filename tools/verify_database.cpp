@@ -59,16 +59,24 @@ void verify_database_file(const VerifyDatabaseOptions &options, std::ostream &ou
     check.seed = options.seed;
     check.winners_only = options.winners_only;
     auto reevaluation = std::make_shared<Reevaluation>(machines);
-    const VerifyReport report = verify_database(database, [reevaluation](const StoredTrial &stored) { return (*reevaluation)(stored); }, check);
+    const VerifyReport report = verify_database(
+        database, [reevaluation](const StoredTrial &stored) { return (*reevaluation)(stored); }, check);
     if (options.json) {
-        nlohmann::ordered_json json = {{"checked", report.checked}, {"equal", report.equal}, {"skipped", report.skipped}, {"different", nlohmann::json::array()}};
+        nlohmann::ordered_json json = {{"checked", report.checked},
+                                       {"equal", report.equal},
+                                       {"skipped", report.skipped},
+                                       {"different", nlohmann::json::array()}};
         for (const VerifyMismatch &mismatch : report.mismatches)
-            json["different"].push_back({{"op", mismatch.stored.key.op}, {"workload", mismatch.stored.key.workload}, {"point", nlohmann::json(mismatch.stored.trial.point)}, {"what", mismatch.what}});
+            json["different"].push_back({{"op", mismatch.stored.key.op},
+                                         {"workload", mismatch.stored.key.workload},
+                                         {"point", nlohmann::json(mismatch.stored.trial.point)},
+                                         {"what", mismatch.what}});
         out << json.dump(2) << '\n';
     } else {
         out << report.text();
     }
-    if (!report.ok()) throw Error(fmt::format("{} of {} stored trials do not repeat", report.mismatches.size(), report.checked));
+    if (!report.ok())
+        throw Error(fmt::format("{} of {} stored trials do not repeat", report.mismatches.size(), report.checked));
 }
 
 }  // namespace atalla

@@ -10,9 +10,9 @@ namespace atalla {
 
 struct VerifyDatabaseOptions {
     std::filesystem::path file;
-    std::string machine;     // name or file of the only machine to check; empty: the shipped ones
-    std::string op, workload;   // the only ones to check; empty: all
-    int64_t sample = 0;      // trials, 0: all
+    std::string machine;       // name or file of the only machine to check; empty: the shipped ones
+    std::string op, workload;  // the only ones to check; empty: all
+    int64_t sample = 0;        // trials, 0: all
     uint64_t seed = 1;
     bool winners_only = false;
     bool json = false;

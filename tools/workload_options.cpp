@@ -18,14 +18,16 @@ const Operator *named_operator(int argc, char **argv) {
     std::string name;
     for (int i = 1; i < argc; i++) {
         const std::string_view word = argv[i];
-        if (word == option && i + 1 < argc) name = argv[i + 1];
-        else if (word.starts_with(assignment)) name = word.substr(assignment.size());
+        if (word == option && i + 1 < argc)
+            name = argv[i + 1];
+        else if (word.starts_with(assignment))
+            name = word.substr(assignment.size());
     }
     if (name.empty()) return nullptr;
     try {
         return &find_operator(name);
     } catch (const Error &) {
-        return nullptr;   // op() says what is wrong
+        return nullptr;  // op() says what is wrong
     }
 }
 
@@ -48,9 +50,11 @@ void WorkloadOptions::add_arguments(CLI::App &app, const Operator &op, bool size
     for (const WorkloadArgument &argument : op.arguments()) {
         if (argument.size && !sizes) continue;
         const std::string option = fmt::format("--{}", argument.name);
-        if (app.get_option_no_throw(option) != nullptr) continue;   // another operator's of the same name
-        if (argument.flag) app.add_flag(option, flags_[argument.name], argument.help)->group(group);
-        else app.add_option(option, values_[argument.name], argument.help)->group(group);
+        if (app.get_option_no_throw(option) != nullptr) continue;  // another operator's of the same name
+        if (argument.flag)
+            app.add_flag(option, flags_[argument.name], argument.help)->group(group);
+        else
+            app.add_option(option, values_[argument.name], argument.help)->group(group);
     }
 }
 
@@ -60,7 +64,8 @@ WorkloadArguments WorkloadOptions::arguments() const {
     WorkloadArguments all = given();
     if (!high_precision_) return all;
     const Operator &named = op();
-    if (!takes_argument(named, "sums")) throw Error(fmt::format("{} adds in one order only: --precision high is for matrix products", named.name()));
+    if (!takes_argument(named, "sums"))
+        throw Error(fmt::format("{} adds in one order only: --precision high is for matrix products", named.name()));
     all.try_emplace("sums", "blocked");
     return all;
 }

@@ -12,9 +12,9 @@ namespace atalla {
 
 class WorkloadOptions {
 public:
-    // Adds --op, --precision and, for each operator of the registry, the options of its arguments; operators share those of equal name.
-    // Where the command line names an operator, --help shows its example and only its arguments. Without `sizes` only the
-    // arguments that are no sizes: where tensors give those. Set the footer of `app` before.
+    // Adds --op, --precision and, for each operator of the registry, the options of its arguments; operators share those of
+    // equal name. Where the command line names an operator, --help shows its example and only its arguments. Without `sizes`
+    // only the arguments that are no sizes: where tensors give those. Set the footer of `app` before.
     WorkloadOptions(CLI::App &app, int argc, char **argv, bool sizes);
 
     const Operator &op() const;

@@ -24,10 +24,14 @@ std::vector<Neighbour> neighbours_of(const TrialKey &key, const Database &databa
     for (const KeySummary &other : database.list({key.op, {}, {}, {}, {}})) {
         const double distance = workload_distance(key.workload, other.key.workload);
         if (!std::isfinite(distance) || distance == 0 || other.ok == 0) continue;
-        if (other.key.machine != key.machine || other.key.compiler != key.compiler) stale++;
-        else near.push_back({distance, other.key});
+        if (other.key.machine != key.machine || other.key.compiler != key.compiler)
+            stale++;
+        else
+            near.push_back({distance, other.key});
     }
-    std::sort(near.begin(), near.end(), [](const Neighbour &one, const Neighbour &other) { return std::pair(one.distance, one.key.workload) < std::pair(other.distance, other.key.workload); });
+    std::sort(near.begin(), near.end(), [](const Neighbour &one, const Neighbour &other) {
+        return std::pair(one.distance, one.key.workload) < std::pair(other.distance, other.key.workload);
+    });
     return near;
 }
 
@@ -37,14 +41,16 @@ TransferSource source_of(const Operator &op, const TrialKey &key, const Machine 
     const auto draft = shipped_draft(op, workload, machine);
     TransferSource source{key.workload, {}};
     for (const StoredTrial &stored : database.trials_of(key))
-        if (stored.trial.status == Trial::Ok && stored.verification != Verification::Differs && violation(space, stored.trial.point).empty())
+        if (stored.trial.status == Trial::Ok && stored.verification != Verification::Differs &&
+            violation(space, stored.trial.point).empty())
             source.measured.push_back({stored.trial.point, stored.trial.cycles, draft(stored.trial.point)});
     return source;
 }
 
 }  // namespace
 
-ZeroTrials schedule_without_trials(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine, const Database &database) {
+ZeroTrials schedule_without_trials(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine,
+                                   const Database &database) {
     const auto start = std::chrono::steady_clock::now();
     TuningTask task;
     task.op = op.name();
@@ -66,28 +72,45 @@ ZeroTrials schedule_without_trials(const Operator &op, const std::shared_ptr<con
     return zero;
 }
 
-nlohmann::ordered_json zero_trials_json(const ZeroTrials &zero, const Operator &op, const Workload &workload, const Machine &machine) {
+nlohmann::ordered_json zero_trials_json(const ZeroTrials &zero, const Operator &op, const Workload &workload,
+                                        const Machine &machine) {
     const Transfer &transfer = zero.transfer;
-    nlohmann::ordered_json json = {{"op", op.name()}, {"shape", workload.shape()}, {"machine", machine.name}, {"schedule", nlohmann::json(transfer.point)},
-                                   {"schedule_words", workload.words(machine, transfer.point)}, {"expected_cycles", std::llround(transfer.expected_cycles)}, {"uncertainty", transfer.uncertainty},
-                                   {"bound_cycles", workload.bound(machine).cycles}, {"simulated", 0}, {"verified", false}, {"seconds", zero.seconds}, {"stale_neighbours", zero.stale},
+    nlohmann::ordered_json json = {{"op", op.name()},
+                                   {"shape", workload.shape()},
+                                   {"machine", machine.name},
+                                   {"schedule", nlohmann::json(transfer.point)},
+                                   {"schedule_words", workload.words(machine, transfer.point)},
+                                   {"expected_cycles", std::llround(transfer.expected_cycles)},
+                                   {"uncertainty", transfer.uncertainty},
+                                   {"bound_cycles", workload.bound(machine).cycles},
+                                   {"simulated", 0},
+                                   {"verified", false},
+                                   {"seconds", zero.seconds},
+                                   {"stale_neighbours", zero.stale},
                                    {"from", nlohmann::json::array()}};
-    for (const Transfer::From &from : transfer.from) json["from"].push_back({{"workload", nlohmann::json::parse(from.workload)}, {"distance", from.distance}, {"trials", from.measured}});
+    for (const Transfer::From &from : transfer.from)
+        json["from"].push_back(
+            {{"workload", nlohmann::json::parse(from.workload)}, {"distance", from.distance}, {"trials", from.measured}});
     return json;
 }
 
-std::string zero_trials_text(const ZeroTrials &zero, const Operator &op, const Workload &workload, const Machine &machine, bool explain) {
+std::string zero_trials_text(const ZeroTrials &zero, const Operator &op, const Workload &workload, const Machine &machine,
+                             bool explain) {
     const Transfer &transfer = zero.transfer;
     std::string text = fmt::format("{} {} on {}, without a trial\n", op.name(), workload.title(), machine.name);
     const auto row = [&](const char *name, const std::string &value) { text += fmt::format("  {:<16}{}\n", name, value); };
-    row("expected", fmt::format("{:.0f} {}, give or take {:.0f} %; not simulated, not verified", transfer.expected_cycles, machine.timed() ? "cycles" : "packets", 100 * transfer.uncertainty));
+    row("expected", fmt::format("{:.0f} {}, give or take {:.0f} %; not simulated, not verified", transfer.expected_cycles,
+                                machine.timed() ? "cycles" : "packets", 100 * transfer.uncertainty));
     row("schedule", workload.words(machine, transfer.point));
     row("point", transfer.point.assignments());
     row("time", fmt::format("{:.2f} s", zero.seconds));
     if (!explain) return text;
-    if (transfer.from.empty()) row("from", "the analytic draft alone: no other shape of this operator was tuned on this machine by this compiler");
-    for (const Transfer::From &from : transfer.from) row("from", fmt::format("{} trials of {}, distance {:.2f}", from.measured, from.workload, from.distance));
-    if (!transfer.from.empty() && transfer.point != transfer.drafted) row("instead of", fmt::format("{}, the draft's choice", transfer.drafted.assignments()));
+    if (transfer.from.empty())
+        row("from", "the analytic draft alone: no other shape of this operator was tuned on this machine by this compiler");
+    for (const Transfer::From &from : transfer.from)
+        row("from", fmt::format("{} trials of {}, distance {:.2f}", from.measured, from.workload, from.distance));
+    if (!transfer.from.empty() && transfer.point != transfer.drafted)
+        row("instead of", fmt::format("{}, the draft's choice", transfer.drafted.assignments()));
     if (zero.stale > 0) row("not used", fmt::format("{} neighbours that another compiler or machine has measured", zero.stale));
     return text;
 }

@@ -91,7 +91,13 @@ bool windows(Expansion &e) {
         Sizes sizes = own;
         sizes[dim] = elements;
         if (sizes == own) return x;
-        return e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", SymInt(from)}, {"end", SymInt(from + elements)}, {"step", SymInt(1)}}, sizes);
+        return e.call("aten::slice.Tensor",
+                      {{"self", x},
+                       {"dim", SymInt(static_cast<int64_t>(dim))},
+                       {"start", SymInt(from)},
+                       {"end", SymInt(from + elements)},
+                       {"step", SymInt(1)}},
+                      sizes);
     };
     // [.., count, size, ..]
     Sizes apart = own;
@@ -111,8 +117,10 @@ bool windows(Expansion &e) {
     for (size_t d = 0; d < apart.size(); d++)
         if (d != dim + 1) dims.push_back(static_cast<int64_t>(d));
     dims.push_back(static_cast<int64_t>(dim) + 1);
-    if (std::is_sorted(dims.begin(), dims.end())) e.last_view(rows);
-    else e.last("aten::permute", {{"self", rows}, {"dims", Sizes(dims.begin(), dims.end())}});
+    if (std::is_sorted(dims.begin(), dims.end()))
+        e.last_view(rows);
+    else
+        e.last("aten::permute", {{"self", rows}, {"dims", Sizes(dims.begin(), dims.end())}});
     return true;
 }
 
@@ -130,13 +138,18 @@ bool scatter(Expansion &e, const SymInt &first, const SymInt &end, int64_t step)
         if (from == to) return;
         Sizes sizes = own;
         sizes[dim] = to - from;
-        parts.push_back(e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", from}, {"end", to}, {"step", SymInt(1)}}, sizes));
+        parts.push_back(
+            e.call("aten::slice.Tensor",
+                   {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", from}, {"end", to}, {"step", SymInt(1)}},
+                   sizes));
     };
     part(0, first);
     parts.push_back(values);
     part(end, own[dim]);
-    if (parts.size() == 1) e.last_view(values);
-    else e.last("aten::cat", {{"tensors", parts}, {"dim", SymInt(static_cast<int64_t>(dim))}});
+    if (parts.size() == 1)
+        e.last_view(values);
+    else
+        e.last("aten::cat", {{"tensors", parts}, {"dim", SymInt(static_cast<int64_t>(dim))}});
     return true;
 }
 

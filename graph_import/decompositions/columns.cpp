@@ -8,7 +8,7 @@ namespace atalla {
 namespace {
 
 struct Windows {
-    int64_t kernel[2], dilation[2], padding[2], stride[2], count[2];   // of rows and columns
+    int64_t kernel[2], dilation[2], padding[2], stride[2], count[2];  // of rows and columns
     SymInt batch, channels;
     int64_t image[2];
 
@@ -21,7 +21,7 @@ struct Windows {
     int64_t taps() const { return kernel[0] * kernel[1]; }
 };
 
-constexpr int64_t most_taps = 64;   // each is a copy of its own
+constexpr int64_t most_taps = 64;  // each is a copy of its own
 
 // `image`: the sizes of the images, channels in front of the last two; nothing if they are not known.
 bool read(const Expansion &e, const Sizes &image, Windows &w) {
@@ -52,20 +52,31 @@ bool to_columns(Expansion &e) {
     Sizes sizes = {w.batch, w.channels, w.image[0] + 2 * w.padding[0], w.image[1] + 2 * w.padding[1]};
     x = e.view(x, {w.batch, w.channels, w.image[0], w.image[1]});
     if (w.padding[0] > 0 || w.padding[1] > 0)
-        x = e.call("aten::constant_pad_nd", {{"self", x}, {"pad", Sizes{w.padding[1], w.padding[1], w.padding[0], w.padding[0]}}, {"value", 0.0}}, sizes);
+        x = e.call("aten::constant_pad_nd",
+                   {{"self", x}, {"pad", Sizes{w.padding[1], w.padding[1], w.padding[0], w.padding[0]}}, {"value", 0.0}},
+                   sizes);
     const auto part = [&](ValueId from, size_t d, int64_t tap) {
         const int64_t first = tap * w.dilation[d], end = first + (w.count[d] - 1) * w.stride[d] + 1;
         Sizes taken = e.sizes(from);
         taken[2 + d] = w.count[d];
-        return e.call("aten::slice.Tensor", {{"self", from}, {"dim", SymInt(static_cast<int64_t>(2 + d))}, {"start", SymInt(first)}, {"end", SymInt(end)}, {"step", SymInt(w.stride[d])}}, taken);
+        return e.call("aten::slice.Tensor",
+                      {{"self", from},
+                       {"dim", SymInt(static_cast<int64_t>(2 + d))},
+                       {"start", SymInt(first)},
+                       {"end", SymInt(end)},
+                       {"step", SymInt(w.stride[d])}},
+                      taken);
     };
     const SymInt places = w.count[0] * w.count[1];
     std::vector<ValueId> parts;
     for (int64_t row = 0; row < w.kernel[0]; row++) {
         const ValueId rows = part(x, 0, row);
-        for (int64_t column = 0; column < w.kernel[1]; column++) parts.push_back(e.view(part(rows, 1, column), {w.batch, w.channels, 1, places}));
+        for (int64_t column = 0; column < w.kernel[1]; column++)
+            parts.push_back(e.view(part(rows, 1, column), {w.batch, w.channels, 1, places}));
     }
-    const ValueId joined = parts.size() == 1 ? parts[0] : e.call("aten::cat", {{"tensors", parts}, {"dim", SymInt(2)}}, {w.batch, w.channels, w.taps(), places});
+    const ValueId joined = parts.size() == 1 ? parts[0]
+                                             : e.call("aten::cat", {{"tensors", parts}, {"dim", SymInt(2)}},
+                                                      {w.batch, w.channels, w.taps(), places});
     e.last_view(joined);
     return true;
 }

@@ -29,8 +29,10 @@ public:
         std::string left = equation.substr(0, arrow);
         std::vector<std::string> terms(1);
         for (char c : left) {
-            if (c == ',') terms.emplace_back();
-            else terms.back() += c;
+            if (c == ',')
+                terms.emplace_back();
+            else
+                terms.back() += c;
         }
         const std::vector<ValueId> operands = e_.node.tensors("tensors");
         if (terms.size() != operands.size()) return false;
@@ -44,8 +46,10 @@ public:
         }
         for (size_t i = 0; i < terms.size(); i++)
             if (!add({operands[i], terms[i]})) return false;
-        if (arrow == std::string::npos) result_ = dims_of_dots(covered) + letters_once();
-        else result_ = equation.substr(arrow + 2);
+        if (arrow == std::string::npos)
+            result_ = dims_of_dots(covered) + letters_once();
+        else
+            result_ = equation.substr(arrow + 2);
         if (const size_t dots = result_.find("..."); dots != std::string::npos) result_.replace(dots, 3, dims_of_dots(covered));
         return std::ranges::all_of(result_, [&](char c) { return sizes_.contains(c); });
     }
@@ -76,7 +80,8 @@ private:
         for (size_t d = 0; d < sizes.size(); d++) {
             const char letter = term.letters[d];
             if (std::ranges::count(term.letters, letter) > 1) return false;
-            if (const auto [known, is_new] = sizes_.try_emplace(letter, sizes[d]); !is_new && !(known->second == sizes[d])) return false;
+            if (const auto [known, is_new] = sizes_.try_emplace(letter, sizes[d]); !is_new && !(known->second == sizes[d]))
+                return false;
         }
         terms_.push_back(term);
         return true;
@@ -87,7 +92,9 @@ private:
         std::string once;
         for (const auto &entry : sizes_) {
             const char letter = entry.first;
-            if (letter >= ' ' && std::ranges::count_if(terms_, [&](const Term &term) { return has(term.letters, letter); }) == 1) once += letter;
+            if (letter >= ' ' &&
+                std::ranges::count_if(terms_, [&](const Term &term) { return has(term.letters, letter); }) == 1)
+                once += letter;
         }
         return once;
     }
@@ -108,11 +115,14 @@ private:
         std::string letters;
         Sizes dims;
         for (size_t d = 0; d < term.letters.size(); d++) {
-            if (has(kept, term.letters[d])) letters += term.letters[d];
-            else dims.emplace_back(static_cast<int64_t>(d));
+            if (has(kept, term.letters[d]))
+                letters += term.letters[d];
+            else
+                dims.emplace_back(static_cast<int64_t>(d));
         }
         if (dims.empty()) return term;
-        return {e_.call("aten::sum.dim_IntList", {{"self", term.value}, {"dim", dims}, {"keepdim", false}}, sizes_of(letters)), letters};
+        return {e_.call("aten::sum.dim_IntList", {{"self", term.value}, {"dim", dims}, {"keepdim", false}}, sizes_of(letters)),
+                letters};
     }
 
     Term ordered(const Term &term, const std::string &letters) {
@@ -136,9 +146,12 @@ private:
             Sizes far = sizes_of(batch);
             far.insert(far.end(), of_a.size(), 1);
             for (char letter : of_b) far.push_back(sizes_.at(letter));
-            return {e_.both("aten::mul.Tensor", e_.view(ordered(a, batch + of_a).value, wide), e_.view(ordered(b, batch + of_b).value, far)), letters};
+            return {e_.both("aten::mul.Tensor", e_.view(ordered(a, batch + of_a).value, wide),
+                            e_.view(ordered(b, batch + of_b).value, far)),
+                    letters};
         }
-        const SymInt rows = product_of(of_a), columns = product_of(of_b), depth = product_of(summed), matrices = product_of(batch);
+        const SymInt rows = product_of(of_a), columns = product_of(of_b), depth = product_of(summed),
+                     matrices = product_of(batch);
         const ValueId left = e_.view(ordered(a, batch + of_a + summed).value, {matrices, rows, depth});
         const ValueId right = e_.view(ordered(b, batch + summed + of_b).value, {matrices, depth, columns});
         const ValueId product = e_.call("aten::bmm", {{"self", left}, {"mat2", right}}, Sizes{matrices, rows, columns});

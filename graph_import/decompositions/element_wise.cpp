@@ -19,22 +19,25 @@ bool add_quotient(Expansion &e) {
     return true;
 }
 
-// From the nearer end, as PyTorch has it: the other one's part would be an infinity less itself where that end is infinite, and would leave
-// nothing of a small end beside a large one.
+// From the nearer end, as PyTorch has it: the other one's part would be an infinity less itself where that end is infinite, and
+// would leave nothing of a small end beside a large one.
 bool between(Expansion &e) {
     const ValueId start = e.tensor("self"), end = e.tensor("end");
     const ValueId difference = e.both("aten::sub.Tensor", end, start);
     if (e.node.target == "aten::lerp.Scalar") {
         const double weight = e.node.number("weight");
-        if (std::abs(weight) < 0.5) e.last("aten::add.Tensor", {{"self", start}, {"other", difference}, {"alpha", weight}});
-        else e.last("aten::sub.Tensor", {{"self", end}, {"other", difference}, {"alpha", 1 - weight}});
+        if (std::abs(weight) < 0.5)
+            e.last("aten::add.Tensor", {{"self", start}, {"other", difference}, {"alpha", weight}});
+        else
+            e.last("aten::sub.Tensor", {{"self", end}, {"other", difference}, {"alpha", 1 - weight}});
         return true;
     }
     const ValueId weight = e.tensor("weight");
     const ValueId from_start = e.both("aten::add.Tensor", start, e.both("aten::mul.Tensor", difference, weight));
     const ValueId rest = e.call("aten::rsub.Scalar", {{"self", weight}, {"other", 1.0}}, e.sizes(weight));
     const ValueId from_end = e.both("aten::sub.Tensor", end, e.both("aten::mul.Tensor", difference, rest));
-    const ValueId is_near = e.call("aten::lt.Scalar", {{"self", e.each("aten::abs", weight)}, {"other", 0.5}}, dense_type(DType::Bool, e.sizes(weight)));
+    const ValueId is_near = e.call("aten::lt.Scalar", {{"self", e.each("aten::abs", weight)}, {"other", 0.5}},
+                                   dense_type(DType::Bool, e.sizes(weight)));
     e.last("aten::where.self", {{"condition", is_near}, {"self", from_start}, {"other", from_end}});
     return true;
 }
@@ -62,8 +65,10 @@ bool between_tensors(Expansion &e) {
     ValueId x = e.tensor("self");
     const auto is_alike = [&](ValueId bound) { return !bound || e.dtype(bound) == e.result.dtype; };
     if ((!low && !high) || !is_alike(low) || !is_alike(high) || !is_alike(x)) return false;
-    if (low && high) x = e.both("aten::maximum", x, low);
-    else if (low) e.last("aten::maximum", {{"self", x}, {"other", low}});
+    if (low && high)
+        x = e.both("aten::maximum", x, low);
+    else if (low)
+        e.last("aten::maximum", {{"self", x}, {"other", low}});
     if (high) e.last("aten::minimum", {{"self", x}, {"other", high}});
     return true;
 }
@@ -89,7 +94,8 @@ bool sign(Expansion &e) {
 
 template <int Base>
 bool logarithm(Expansion &e) {
-    e.last("aten::mul.Tensor", {{"self", e.each("aten::log", e.tensor("self"))}, {"other", 1 / std::log(static_cast<double>(Base))}});
+    e.last("aten::mul.Tensor",
+           {{"self", e.each("aten::log", e.tensor("self"))}, {"other", 1 / std::log(static_cast<double>(Base))}});
     return true;
 }
 
@@ -102,8 +108,10 @@ bool triangle(Expansion &e) {
     if (rows * columns == 0) return false;
     std::vector<double> kept;
     for (int64_t row = 0; row < rows; row++)
-        for (int64_t column = 0; column < columns; column++) kept.push_back(lower ? column - row <= diagonal : column - row >= diagonal);
-    e.last("aten::where.ScalarOther", {{"condition", e.mask("kept", {rows, columns}, kept)}, {"self", e.tensor("self")}, {"other", 0.0}});
+        for (int64_t column = 0; column < columns; column++)
+            kept.push_back(lower ? column - row <= diagonal : column - row >= diagonal);
+    e.last("aten::where.ScalarOther",
+           {{"condition", e.mask("kept", {rows, columns}, kept)}, {"self", e.tensor("self")}, {"other", 0.0}});
     return true;
 }
 
@@ -113,7 +121,9 @@ bool square(Expansion &e) {
 }
 
 bool selu(Expansion &e) {
-    e.last("aten::elu", {{"self", e.tensor("self")}, {"alpha", 1.6732632423543772848170429916717}, {"scale", 1.0507009873554804934193349852946}});
+    e.last("aten::elu", {{"self", e.tensor("self")},
+                         {"alpha", 1.6732632423543772848170429916717},
+                         {"scale", 1.0507009873554804934193349852946}});
     return true;
 }
 
@@ -140,7 +150,8 @@ bool mish(Expansion &e) {
 // The value up to the threshold; NaN is not.
 bool threshold(Expansion &e) {
     const ValueId x = e.tensor("self");
-    const ValueId replaced = e.call("aten::le.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
+    const ValueId replaced =
+        e.call("aten::le.Scalar", {{"self", x}, {"other", *e.node.find("threshold")}}, dense_type(DType::Bool, e.sizes(x)));
     e.last("aten::where.ScalarSelf", {{"condition", replaced}, {"self", *e.node.find("value")}, {"other", x}});
     return true;
 }
@@ -150,7 +161,13 @@ bool gated(Expansion &e) {
     const size_t dim = Expansion::dimension(e.node.integer("dim"), e.sizes(x).size());
     const SymInt half = e.result.sizes[dim];
     const auto part = [&](const SymInt &start) {
-        return e.call("aten::slice.Tensor", {{"self", x}, {"dim", SymInt(static_cast<int64_t>(dim))}, {"start", start}, {"end", start + half}, {"step", SymInt(1)}}, e.result.sizes);
+        return e.call("aten::slice.Tensor",
+                      {{"self", x},
+                       {"dim", SymInt(static_cast<int64_t>(dim))},
+                       {"start", start},
+                       {"end", start + half},
+                       {"step", SymInt(1)}},
+                      e.result.sizes);
     };
     const ValueId value = part(0), gate = e.each("aten::sigmoid", part(half));
     e.last("aten::mul.Tensor", {{"self", value}, {"other", gate}});
@@ -160,7 +177,7 @@ bool gated(Expansion &e) {
 // For each row of both, and each of the matrices: x W y.
 bool bilinear(Expansion &e) {
     const ValueId x = e.tensor("input1"), y = e.tensor("input2"), bias = e.node.optional_tensor("bias");
-    const Sizes matrices = e.sizes(e.tensor("weight"));   // [results][of x][of y]
+    const Sizes matrices = e.sizes(e.tensor("weight"));  // [results][of x][of y]
     const Sizes rows = e.sizes(x);
     const size_t last = rows.size() - 1;
     Sizes flat = rows, apart = rows;
@@ -171,9 +188,12 @@ bool bilinear(Expansion &e) {
     others.insert(others.end() - 1, 1);
     const ValueId weight = e.view(e.permute(e.tensor("weight"), {0, 2, 1}), {matrices[0] * matrices[2], matrices[1]});
     const ValueId products = e.view(e.call("aten::linear", {{"input", x}, {"weight", weight}}, flat), apart);
-    const std::vector<NamedArgument> sum = {{"self", e.both("aten::mul.Tensor", products, e.view(y, others))}, {"dim", Sizes{-1}}};
-    if (bias) e.last("aten::add.Tensor", {{"self", e.call("aten::sum.dim_IntList", sum, e.result.sizes)}, {"other", bias}});
-    else e.last("aten::sum.dim_IntList", sum);
+    const std::vector<NamedArgument> sum = {{"self", e.both("aten::mul.Tensor", products, e.view(y, others))},
+                                            {"dim", Sizes{-1}}};
+    if (bias)
+        e.last("aten::add.Tensor", {{"self", e.call("aten::sum.dim_IntList", sum, e.result.sizes)}, {"other", bias}});
+    else
+        e.last("aten::sum.dim_IntList", sum);
     return true;
 }
 
@@ -190,7 +210,8 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::addcdiv"] = add_quotient;
     all["aten::lerp.Scalar"] = all["aten::lerp.Tensor"] = between;
     all["aten::prelu"] = all["aten::_prelu_kernel"] = prelu;
-    for (const char *name : {"aten::clamp.Tensor", "aten::clamp_min.Tensor", "aten::clamp_max.Tensor"}) all[name] = between_tensors;
+    for (const char *name : {"aten::clamp.Tensor", "aten::clamp_min.Tensor", "aten::clamp_max.Tensor"})
+        all[name] = between_tensors;
     all["aten::masked_fill.Tensor"] = masked_fill;
     all["aten::sign"] = all["aten::sgn"] = sign;
     all["aten::log2"] = logarithm<2>;

@@ -18,7 +18,7 @@ public:
 
     // The node as it was; a copy, so that names and types last while values are added.
     const Node node;
-    const TensorType result;   // the type of its first result
+    const TensorType result;  // the type of its first result
 
     const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
     DType dtype(ValueId id) const { return graph_.type(id).dtype; }
@@ -26,7 +26,9 @@ public:
     // Of an argument with a number for each axis, or one for all.
     int64_t listed(const char *name, size_t at) const;
     // From the front, of a tensor of this rank.
-    static size_t dimension(int64_t dim, size_t rank) { return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim); }
+    static size_t dimension(int64_t dim, size_t rank) {
+        return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(rank) : dim);
+    }
 
     // A call whose result has the element type of the node's.
     ValueId call(const std::string &target, std::vector<NamedArgument> arguments, Sizes sizes);
@@ -37,7 +39,9 @@ public:
     // Of one tensor, element by element.
     ValueId each(const std::string &target, ValueId x) { return call(target, {{"self", x}}, sizes(x)); }
     // Two tensors that broadcast.
-    ValueId both(const std::string &target, ValueId a, ValueId b) { return call(target, {{"self", a}, {"other", b}}, broadcast(a, b)); }
+    ValueId both(const std::string &target, ValueId a, ValueId b) {
+        return call(target, {{"self", a}, {"other", b}}, broadcast(a, b));
+    }
     ValueId view(ValueId x, const Sizes &to);
     ValueId permute(ValueId x, const std::vector<int64_t> &dims);
     ValueId expand(ValueId x, const Sizes &to);
@@ -46,9 +50,13 @@ public:
     // 0, 1, 2, ... in 64 bits.
     ValueId indices(const std::string &name, std::vector<int64_t> sizes);
     // A tensor of constants, in the node's element type.
-    ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) { return constant(name, std::move(sizes), values, result.dtype); }
+    ValueId constant(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) {
+        return constant(name, std::move(sizes), values, result.dtype);
+    }
     // The same of booleans.
-    ValueId mask(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) { return constant(name, std::move(sizes), values, DType::Bool); }
+    ValueId mask(const std::string &name, std::vector<int64_t> sizes, const std::vector<double> &values) {
+        return constant(name, std::move(sizes), values, DType::Bool);
+    }
     const HostTensor *constant_data(ValueId id) const { return graph_.constant_data(id); }
 
     Sizes broadcast(ValueId a, ValueId b) const { return atalla::broadcast(sizes(a), sizes(b)); }

@@ -29,9 +29,12 @@ Sizes reduced(const Expansion &e, const Sizes &dims) {
 bool variance(Expansion &e) {
     const bool corrected = e.node.find("correction") != nullptr;
     const double correction = corrected ? e.node.optional_number("correction").value_or(1) : e.node.flag("unbiased") ? 1 : 0;
-    const std::vector<NamedArgument> arguments = {{"self", e.tensor("self")}, {"dim", dimensions(e)}, {"correction", correction}, {"keepdim", keeps_dimensions(e)}};
-    if (e.node.target.starts_with("aten::std")) e.last("aten::sqrt", {{"self", e.call("aten::var.correction", arguments, e.result.sizes)}});
-    else e.last("aten::var.correction", arguments);
+    const std::vector<NamedArgument> arguments = {
+        {"self", e.tensor("self")}, {"dim", dimensions(e)}, {"correction", correction}, {"keepdim", keeps_dimensions(e)}};
+    if (e.node.target.starts_with("aten::std"))
+        e.last("aten::sqrt", {{"self", e.call("aten::var.correction", arguments, e.result.sizes)}});
+    else
+        e.last("aten::var.correction", arguments);
     return true;
 }
 
@@ -42,10 +45,15 @@ bool norm_of(Expansion &e, ValueId x, double order, const std::vector<NamedArgum
         arguments.insert(arguments.end(), along.begin(), along.end());
         return arguments;
     };
-    if (order == 2) e.last("aten::sqrt", {{"self", e.call("aten::sum.dim_IntList", over(e.both("aten::mul.Tensor", x, x)), e.result.sizes)}});
-    else if (order == 1) e.last("aten::sum.dim_IntList", over(e.each("aten::abs", x)));
-    else if (order == INFINITY) e.last("aten::amax", over(e.each("aten::abs", x)));
-    else return false;
+    if (order == 2)
+        e.last("aten::sqrt",
+               {{"self", e.call("aten::sum.dim_IntList", over(e.both("aten::mul.Tensor", x, x)), e.result.sizes)}});
+    else if (order == 1)
+        e.last("aten::sum.dim_IntList", over(e.each("aten::abs", x)));
+    else if (order == INFINITY)
+        e.last("aten::amax", over(e.each("aten::abs", x)));
+    else
+        return false;
     return true;
 }
 
@@ -64,23 +72,27 @@ bool distance(Expansion &e) {
     return norm_of(e, difference, order, {{"dim", all}});
 }
 
-// The largest term is taken out of the sum, or the nearest number where it is infinite, since infinities do not differ from each other by zero.
+// The largest term is taken out of the sum, or the nearest number where it is infinite, since infinities do not differ from
+// each other by zero.
 bool log_sum_exp(Expansion &e) {
     const ValueId x = e.tensor("self");
     const Sizes dims = dimensions(e), kept = reduced(e, dims);
     const ValueId largest = e.call("aten::amax", {{"self", x}, {"dim", dims}, {"keepdim", true}}, kept);
     const ValueId finite = e.call("aten::clamp", {{"self", largest}, {"min", -largest_bf16}, {"max", largest_bf16}}, kept);
     const ValueId terms = e.each("aten::exp", e.both("aten::sub.Tensor", x, finite));
-    const ValueId logarithm = e.each("aten::log", e.call("aten::sum.dim_IntList", {{"self", terms}, {"dim", dims}, {"keepdim", true}}, kept));
-    if (keeps_dimensions(e)) e.last("aten::add.Tensor", {{"self", logarithm}, {"other", finite}});
-    else e.last_view(e.both("aten::add.Tensor", logarithm, finite));
+    const ValueId logarithm =
+        e.each("aten::log", e.call("aten::sum.dim_IntList", {{"self", terms}, {"dim", dims}, {"keepdim", true}}, kept));
+    if (keeps_dimensions(e))
+        e.last("aten::add.Tensor", {{"self", logarithm}, {"other", finite}});
+    else
+        e.last_view(e.both("aten::add.Tensor", logarithm, finite));
     return true;
 }
 
-// Of each row of one tensor from each of another, difference by difference: in |x|^2 + |y|^2 - 2 x y, of products, near rows would be lost in the
-// rounding.
+// Of each row of one tensor from each of another, difference by difference: in |x|^2 + |y|^2 - 2 x y, of products, near rows
+// would be lost in the rounding.
 bool distances(Expansion &e) {
-    constexpr int64_t most = 1 << 22;   // elements of all differences
+    constexpr int64_t most = 1 << 22;  // elements of all differences
     const double order = e.node.number("p");
     if (order != 1 && order != 2 && order != INFINITY) return false;
     Sizes rows = e.sizes(e.tensor("x1")), columns = e.sizes(e.tensor("x2"));
@@ -97,7 +109,8 @@ bool distances(Expansion &e) {
 }  // namespace
 
 void add_reduction_decompositions(Decompositions &all) {
-    for (const char *name : {"aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction"}) all[name] = variance;
+    for (const char *name : {"aten::var", "aten::var.dim", "aten::std", "aten::std.dim", "aten::std.correction"})
+        all[name] = variance;
     for (const char *name : {"aten::linalg_vector_norm", "aten::norm.Scalar", "aten::norm.ScalarOpt_dim"}) all[name] = norm;
     all["aten::logsumexp"] = log_sum_exp;
     all["aten::dist"] = distance;

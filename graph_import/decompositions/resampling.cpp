@@ -14,7 +14,8 @@ constexpr int64_t largest = 512;
 
 bool is_identity(const Taps &taps, int64_t extent) {
     bool same = static_cast<int64_t>(taps.size()) == extent;
-    for (size_t at = 0; same && at < taps.size(); at++) same = taps[at].size() == 1 && taps[at][0].from == static_cast<int64_t>(at) && taps[at][0].weight == 1;
+    for (size_t at = 0; same && at < taps.size(); at++)
+        same = taps[at].size() == 1 && taps[at][0].from == static_cast<int64_t>(at) && taps[at][0].weight == 1;
     return same;
 }
 
@@ -23,7 +24,9 @@ int64_t repeats(const Taps &taps, int64_t extent) {
     const auto size = static_cast<int64_t>(taps.size());
     if (size % extent != 0) return 0;
     for (int64_t at = 0; at < size; at++)
-        if (const auto &one = taps[static_cast<size_t>(at)]; one.size() != 1 || one[0].from != at / (size / extent) || one[0].weight != 1) return 0;
+        if (const auto &one = taps[static_cast<size_t>(at)];
+            one.size() != 1 || one[0].from != at / (size / extent) || one[0].weight != 1)
+            return 0;
     return size / extent;
 }
 
@@ -54,12 +57,16 @@ bool map(Expansion &e, ValueId x, const std::vector<Taps> &dimensions) {
         if (!is_identity(taps, from[d])) {
             const int64_t times = behind == 1 ? 0 : repeats(taps, from[d]);
             if (d + 1 == count) {
-                x = e.call("aten::linear", {{"input", e.view(x, {planes, above / planes, from[d]})}, {"weight", matrix(e, "columns", taps, from[d])}},
-                           Sizes{planes, above / planes, to[d]});
+                x = e.call(
+                    "aten::linear",
+                    {{"input", e.view(x, {planes, above / planes, from[d]})}, {"weight", matrix(e, "columns", taps, from[d])}},
+                    Sizes{planes, above / planes, to[d]});
             } else if (times > 1) {
                 x = e.expand(e.view(x, {above, from[d], 1, behind}), {above, from[d], times, behind});
             } else {
-                x = e.call("aten::matmul", {{"self", matrix(e, "rows", taps, from[d])}, {"other", e.view(x, {above, from[d], behind})}}, Sizes{above, to[d], behind});
+                x = e.call("aten::matmul",
+                           {{"self", matrix(e, "rows", taps, from[d])}, {"other", e.view(x, {above, from[d], behind})}},
+                           Sizes{above, to[d], behind});
             }
         }
         behind *= to[d];
@@ -86,17 +93,26 @@ bool pad(Expansion &e) {
     if (mode == "constant" || added.empty() || added.size() > 6 || !is_constant(e.sizes(x))) return false;
     const std::vector<int64_t> from = constant_sizes(e.sizes(x));
     std::vector<Taps> dimensions;
-    for (size_t d = added.size() / 2; d-- > 0;) dimensions.push_back(padded(mode, from[from.size() - 1 - d], added[2 * d], added[2 * d + 1]));
+    for (size_t d = added.size() / 2; d-- > 0;)
+        dimensions.push_back(padded(mode, from[from.size() - 1 - d], added[2 * d], added[2 * d + 1]));
     return map(e, x, dimensions);
 }
 
 }  // namespace
 
 void add_resampling_decompositions(Decompositions &all) {
-    for (const char *name : {"aten::upsample_nearest1d", "aten::upsample_nearest1d.vec", "aten::upsample_nearest2d", "aten::upsample_nearest2d.vec", "aten::upsample_nearest3d", "aten::upsample_nearest3d.vec",
-                             "aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact1d.vec", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact2d.vec", "aten::_upsample_nearest_exact3d", "aten::_upsample_nearest_exact3d.vec",
-                             "aten::upsample_linear1d", "aten::upsample_linear1d.vec", "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec", "aten::upsample_trilinear3d", "aten::upsample_trilinear3d.vec",
-                             "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec", "aten::_upsample_bilinear2d_aa", "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec"})
+    for (const char *name : {"aten::upsample_nearest1d",        "aten::upsample_nearest1d.vec",
+                             "aten::upsample_nearest2d",        "aten::upsample_nearest2d.vec",
+                             "aten::upsample_nearest3d",        "aten::upsample_nearest3d.vec",
+                             "aten::_upsample_nearest_exact1d", "aten::_upsample_nearest_exact1d.vec",
+                             "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact2d.vec",
+                             "aten::_upsample_nearest_exact3d", "aten::_upsample_nearest_exact3d.vec",
+                             "aten::upsample_linear1d",         "aten::upsample_linear1d.vec",
+                             "aten::upsample_bilinear2d",       "aten::upsample_bilinear2d.vec",
+                             "aten::upsample_trilinear3d",      "aten::upsample_trilinear3d.vec",
+                             "aten::upsample_bicubic2d",        "aten::upsample_bicubic2d.vec",
+                             "aten::_upsample_bilinear2d_aa",   "aten::_upsample_bilinear2d_aa.vec",
+                             "aten::_upsample_bicubic2d_aa",    "aten::_upsample_bicubic2d_aa.vec"})
         all[name] = resize;
     all["aten::pad"] = pad;
 }

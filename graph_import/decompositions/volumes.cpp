@@ -21,13 +21,14 @@ bool is_known(const Expansion &e, ValueId x) {
     return (rank == 4 || rank == 5) && is_constant(e.sizes(x)) && is_constant(e.result.sizes);
 }
 
-// `pool` makes images of images: of these sizes, with the dimensions of the volume that the windows of the first and the second one lie along;
-// -1 for one along which they are of one element.
+// `pool` makes images of images: of these sizes, with the dimensions of the volume that the windows of the first and the second
+// one lie along; -1 for one along which they are of one element.
 template <typename Pool>
 bool twice(Expansion &e, Pool &&pool) {
     const ValueId x = e.tensor("self");
     const Volumes from = volumes_of(e.sizes(x)), to = volumes_of(e.result.sizes);
-    const ValueId slices = pool(e.view(x, {from.batch, from.channels * from.depth, from.height, from.width}), Sizes{from.batch, from.channels * from.depth, to.height, to.width}, 1, 2);
+    const ValueId slices = pool(e.view(x, {from.batch, from.channels * from.depth, from.height, from.width}),
+                                Sizes{from.batch, from.channels * from.depth, to.height, to.width}, 1, 2);
     const ValueId columns = e.view(slices, {from.batch, from.channels, from.depth, to.height * to.width});
     e.last_view(pool(columns, Sizes{from.batch, from.channels, to.depth, to.height * to.width}, 0, -1));
     return true;
@@ -45,9 +46,14 @@ Sizes strides_along(const Expansion &e, int first, int second) {
 bool max_pool(Expansion &e) {
     if (!is_known(e, e.tensor("self"))) return false;
     return twice(e, [&](ValueId image, const Sizes &to, int first, int second) {
-        return e.call("aten::max_pool2d", {{"self", image}, {"kernel_size", along(e, "kernel_size", first, second, 1)}, {"stride", strides_along(e, first, second)},
-                                           {"padding", along(e, "padding", first, second, 0)}, {"dilation", along(e, "dilation", first, second, 1)},
-                                           {"ceil_mode", e.node.flag("ceil_mode")}}, to);
+        return e.call("aten::max_pool2d",
+                      {{"self", image},
+                       {"kernel_size", along(e, "kernel_size", first, second, 1)},
+                       {"stride", strides_along(e, first, second)},
+                       {"padding", along(e, "padding", first, second, 0)},
+                       {"dilation", along(e, "dilation", first, second, 1)},
+                       {"ceil_mode", e.node.flag("ceil_mode")}},
+                      to);
     });
 }
 
@@ -55,10 +61,16 @@ bool max_pool(Expansion &e) {
 bool avg_pool(Expansion &e) {
     const std::vector<int64_t> padding = e.node.integers("padding");
     const bool padded = std::ranges::any_of(padding, [](int64_t n) { return n != 0; });
-    if (!is_known(e, e.tensor("self")) || e.node.flag("ceil_mode") || (padded && !e.node.flag("count_include_pad")) || !e.node.is_none("divisor_override")) return false;
+    if (!is_known(e, e.tensor("self")) || e.node.flag("ceil_mode") || (padded && !e.node.flag("count_include_pad")) ||
+        !e.node.is_none("divisor_override"))
+        return false;
     return twice(e, [&](ValueId image, const Sizes &to, int first, int second) {
-        return e.call("aten::avg_pool2d", {{"self", image}, {"kernel_size", along(e, "kernel_size", first, second, 1)}, {"stride", strides_along(e, first, second)},
-                                           {"padding", along(e, "padding", first, second, 0)}}, to);
+        return e.call("aten::avg_pool2d",
+                      {{"self", image},
+                       {"kernel_size", along(e, "kernel_size", first, second, 1)},
+                       {"stride", strides_along(e, first, second)},
+                       {"padding", along(e, "padding", first, second, 0)}},
+                      to);
     });
 }
 

@@ -29,8 +29,8 @@ int category(DType dtype) { return dtype == DType::Bool ? 0 : is_floating(dtype)
 DType promote(DType a, DType b) {
     if (a == b) return a;
     if (category(a) != category(b)) return category(a) > category(b) ? a : b;
-    if (category(a) == 2 && element_bytes(a) == element_bytes(b)) return DType::Float32;   // float16 and bfloat16
-    if (element_bytes(a) == element_bytes(b)) return DType::Int16;                         // uint8 and int8
+    if (category(a) == 2 && element_bytes(a) == element_bytes(b)) return DType::Float32;  // float16 and bfloat16
+    if (element_bytes(a) == element_bytes(b)) return DType::Int16;                        // uint8 and int8
     const DType large = element_bytes(a) > element_bytes(b) ? a : b;
     return large;
 }
@@ -134,7 +134,8 @@ HostTensor expand(const HostTensor &tensor, const Extents &sizes) {
         if (tensor.sizes[i] == sizes[added + i]) {
             result.strides[added + i] = tensor.strides[i];
         } else if (tensor.sizes[i] != 1) {
-            throw Error(fmt::format("sizes [{}] cannot be expanded to [{}]", fmt::join(tensor.sizes, ", "), fmt::join(sizes, ", ")));
+            throw Error(
+                fmt::format("sizes [{}] cannot be expanded to [{}]", fmt::join(tensor.sizes, ", "), fmt::join(sizes, ", ")));
         }
     }
     return result;

@@ -15,7 +15,8 @@ HostTensor filled(DType dtype, const Extents &sizes, const HostTensor &number) {
 }
 
 HostTensor filled(DType dtype, const Extents &sizes, int64_t number) {
-    return with_compute_type(dtype, [&](auto zero) { return store(Array<decltype(zero)>(sizes, decltype(zero)(number)), dtype); });
+    return with_compute_type(dtype,
+                             [&](auto zero) { return store(Array<decltype(zero)>(sizes, decltype(zero)(number)), dtype); });
 }
 
 Results arange(const Call &call) {
@@ -75,7 +76,8 @@ Kernel triangle(bool lower) {
 Kernel triangle_indices(bool lower) {
     return [lower](const Call &call) -> Results {
         Array<int64_t> places(call.result_sizes());
-        const int64_t rows = call->integer("row"), columns = call->integer("col"), offset = call->integer("offset"), count = places.size(1);
+        const int64_t rows = call->integer("row"), columns = call->integer("col"), offset = call->integer("offset"),
+                      count = places.size(1);
         int64_t next = 0;
         for (int64_t row = 0; row < rows; row++)
             for (int64_t column = 0; column < columns; column++) {

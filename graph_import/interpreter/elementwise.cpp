@@ -295,7 +295,7 @@ Kernel add_scaled(bool quotient) {
 Results prelu(const Call &call) {
     const HostTensor x = call.tensor("self");
     HostTensor weight = call.tensor("weight");
-    if (weight.elements() > 1) {   // one slope a channel, which is dimension 1
+    if (weight.elements() > 1) {  // one slope a channel, which is dimension 1
         Extents sizes(x.sizes.size(), 1);
         sizes[std::min<size_t>(1, x.sizes.size() - 1)] = weight.elements();
         weight = dense_copy(weight);
@@ -373,14 +373,18 @@ void add_functions(Kernels &kernels) {
     });
 
     kernels["aten::signbit"] = test([](auto x) {
-        if constexpr (std::is_integral_v<decltype(x)>) return x < 0;
-        else return std::signbit(x);
+        if constexpr (std::is_integral_v<decltype(x)>)
+            return x < 0;
+        else
+            return std::signbit(x);
     });
     kernels["aten::logical_not"] = test([](auto x) { return x == 0; });
     kernels["aten::isnan"] = test([](auto x) { return x != x; });
     kernels["aten::isinf"] = test([](auto x) {
-        if constexpr (std::is_integral_v<decltype(x)>) return false;
-        else return std::isinf(x);
+        if constexpr (std::is_integral_v<decltype(x)>)
+            return false;
+        else
+            return std::isinf(x);
     });
     kernels["aten::bitwise_not"] = [](const Call &call) -> Results {
         const HostTensor x = call.tensor("self");
@@ -420,7 +424,7 @@ void add_parametric(Kernels &kernels) {
         return smaller(larger(x, static_cast<T>(call->number("min_val"))), static_cast<T>(call->number("max_val")));
     });
     kernels["aten::selu"] = real_unary([](auto x) {
-        constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;   // PyTorch's documentation of SELU
+        constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;  // PyTorch's documentation of SELU
         using T = decltype(x);
         return static_cast<T>(x > 0 ? T(scale) * x : T(scale) * T(alpha) * std::expm1(x));
     });
@@ -442,12 +446,16 @@ void add_elementwise_kernels(Kernels &kernels) {
     };
     // Sums and products of integers wrap around.
     const auto add = [](auto x, auto y) {
-        if constexpr (std::is_integral_v<decltype(x)>) return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
-        else return x + y;
+        if constexpr (std::is_integral_v<decltype(x)>)
+            return static_cast<int64_t>(static_cast<uint64_t>(x) + static_cast<uint64_t>(y));
+        else
+            return x + y;
     };
     const auto multiply = [](auto x, auto y) {
-        if constexpr (std::is_integral_v<decltype(x)>) return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
-        else return x * y;
+        if constexpr (std::is_integral_v<decltype(x)>)
+            return static_cast<int64_t>(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
+        else
+            return x * y;
     };
     both("aten::add", scaled([add, multiply](auto x, auto y, auto alpha) { return add(x, multiply(alpha, y)); }));
     both("aten::sub", scaled([add, multiply](auto x, auto y, auto alpha) { return add(x, multiply(-alpha, y)); }));
@@ -459,21 +467,25 @@ void add_elementwise_kernels(Kernels &kernels) {
         binary([](auto x, auto y) { return floor_quotient(x, y); });
     both("aten::remainder", binary([](auto x, auto y) { return remainder(x, y); }));
     both("aten::fmod", binary([](auto x, auto y) {
-        if constexpr (std::is_integral_v<decltype(x)>) {
-            if (y == 0) throw Error("integer division by zero");
-            return y == -1 ? 0 : x % y;
-        } else {
-            return std::fmod(x, y);
-        }
-    }));
+             if constexpr (std::is_integral_v<decltype(x)>) {
+                 if (y == 0) throw Error("integer division by zero");
+                 return y == -1 ? 0 : x % y;
+             } else {
+                 return std::fmod(x, y);
+             }
+         }));
     kernels["aten::maximum"] = kernels["aten::max.other"] = binary([](auto x, auto y) { return larger(x, y); });
     kernels["aten::minimum"] = kernels["aten::min.other"] = binary([](auto x, auto y) { return smaller(x, y); });
-    kernels["aten::fmax"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return larger(a, b); }); });
-    kernels["aten::fmin"] = binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return smaller(a, b); }); });
+    kernels["aten::fmax"] =
+        binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return larger(a, b); }); });
+    kernels["aten::fmin"] =
+        binary([](auto x, auto y) { return unless_nan(x, y, [](auto a, auto b) { return smaller(a, b); }); });
     kernels["aten::atan2"] = binary([](auto x, auto y) { return std::atan2(x, y); });
     kernels["aten::ldexp.Tensor"] = binary([](auto x, auto y) {
-        if constexpr (std::is_integral_v<decltype(x)>) return x * std::exp2(static_cast<double>(y));
-        else return x * std::exp2(y);
+        if constexpr (std::is_integral_v<decltype(x)>)
+            return x * std::exp2(static_cast<double>(y));
+        else
+            return x * std::exp2(y);
     });
     kernels["aten::hypot"] = binary([](auto x, auto y) { return std::hypot(x, y); });
     both("aten::copysign", binary([](auto x, auto y) { return std::copysign(x, y); }));
@@ -514,13 +526,15 @@ void add_elementwise_kernels(Kernels &kernels) {
             const Operands operands = gather(call, {"self", "other"});
             const DType dtype = call.result_dtype();
             const int64_t bits = 8 * element_bytes(dtype);
-            return {map(operands.tensors[0], operands.tensors[1], operands.sizes, DType::Int64, dtype, [left, bits](int64_t x, int64_t by) -> int64_t {
-                if (by < 0 || by >= bits) return left || x >= 0 ? 0 : -1;
-                return left ? static_cast<int64_t>(static_cast<uint64_t>(x) << by) : x >> by;
-            })};
+            return {map(operands.tensors[0], operands.tensors[1], operands.sizes, DType::Int64, dtype,
+                        [left, bits](int64_t x, int64_t by) -> int64_t {
+                            if (by < 0 || by >= bits) return left || x >= 0 ? 0 : -1;
+                            return left ? static_cast<int64_t>(static_cast<uint64_t>(x) << by) : x >> by;
+                        })};
         };
-        for (const std::string &target : {"aten::bitwise_" + name + ".Tensor", "aten::bitwise_" + name + ".Tensor_Scalar", "aten::bitwise_" + name + ".Scalar_Tensor",
-                                          "aten::__" + symbol + "__.Tensor", "aten::__" + symbol + "__.Scalar"})
+        for (const std::string &target :
+             {"aten::bitwise_" + name + ".Tensor", "aten::bitwise_" + name + ".Tensor_Scalar",
+              "aten::bitwise_" + name + ".Scalar_Tensor", "aten::__" + symbol + "__.Tensor", "aten::__" + symbol + "__.Scalar"})
             kernels[target] = kernel;
     };
     shift("left_shift", "lshift", true);

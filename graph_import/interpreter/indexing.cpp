@@ -31,7 +31,8 @@ void add_mask(Indices &indices, const HostTensor &mask, const Call &call, const 
     if (first + mask.sizes.size() > x.sizes.size()) call.fail("more indices than dimensions");
     for (size_t d = 0; d < mask.sizes.size(); d++) {
         if (mask.sizes[d] == x.sizes[first + d]) continue;
-        call.fail("a mask has size " + std::to_string(mask.sizes[d]) + " where the tensor has " + std::to_string(x.sizes[first + d]));
+        call.fail("a mask has size " + std::to_string(mask.sizes[d]) + " where the tensor has " +
+                  std::to_string(x.sizes[first + d]));
     }
     const Array<int64_t> wanted = load<int64_t>(mask);
     const int64_t count = std::count_if(wanted.data.begin(), wanted.data.end(), [](int64_t flag) { return flag != 0; });
@@ -64,7 +65,7 @@ Indices given_indices(const Call &call, const HostTensor &x) {
 
 IndexPlan plan_index(const Call &call, const HostTensor &x) {
     const Indices given = given_indices(call, x);
-    Extents together;          // that the indices broadcast to
+    Extents together;  // that the indices broadcast to
     std::vector<size_t> indexed, kept;
     for (size_t d = 0; d < given.size(); d++) {
         if (given[d]) {
@@ -151,7 +152,7 @@ Results index_put(const Call &call) {
 // The offsets of x[..., index, ...] for a list of indices along one dimension.
 HostTensor along(const Call &call, const HostTensor &x, int64_t d, const HostTensor &index, const Extents &result_sizes) {
     const Array<int64_t> indices = load<int64_t>(index);
-    HostTensor moved = x;   // the dimension first, as rows to pick from
+    HostTensor moved = x;  // the dimension first, as rows to pick from
     moved.sizes.erase(moved.sizes.begin() + d);
     moved.strides.erase(moved.strides.begin() + d);
     const Extents outer(moved.sizes.begin(), moved.sizes.begin() + d), inner(moved.sizes.begin() + d, moved.sizes.end());
@@ -197,7 +198,9 @@ Results index_add(const Call &call) {
         Array<T> result = load<T>(x);
         const Array<T> added = load<T>(source);
         const T alpha = static_cast<T>(call->number("alpha"));
-        const int64_t count = index.rank() == 0 ? 1 : index.size(0), inner = product(Extents(x.sizes.begin() + std::min<int64_t>(d + 1, static_cast<int64_t>(x.sizes.size())), x.sizes.end()));
+        const int64_t count = index.rank() == 0 ? 1 : index.size(0),
+                      inner = product(Extents(x.sizes.begin() + std::min<int64_t>(d + 1, static_cast<int64_t>(x.sizes.size())),
+                                              x.sizes.end()));
         const int64_t size = x.sizes.empty() ? 1 : x.sizes[static_cast<size_t>(d)];
         for (int64_t i = 0; i < static_cast<int64_t>(added.data.size()); i++) {
             const int64_t to = settled(index[i / inner % count], size, call);
@@ -268,18 +271,26 @@ Results scatter_reduce(const Call &call) {
         for (size_t i = 0; i < offsets.size(); i++) {
             T &to = result[offsets[i]];
             const T value = values.data[i];
-            if (counts[static_cast<size_t>(offsets[i])]++ == 0) to = value;
-            else if (how == "sum" || how == "mean") to += value;
-            else if (how == "prod") to *= value;
-            else if (how == "amax") to = to != to || to > value ? to : value;
-            else if (how == "amin") to = to != to || to < value ? to : value;
-            else call.fail("reduction '" + how + "' is not known");
+            if (counts[static_cast<size_t>(offsets[i])]++ == 0)
+                to = value;
+            else if (how == "sum" || how == "mean")
+                to += value;
+            else if (how == "prod")
+                to *= value;
+            else if (how == "amax")
+                to = to != to || to > value ? to : value;
+            else if (how == "amin")
+                to = to != to || to < value ? to : value;
+            else
+                call.fail("reduction '" + how + "' is not known");
         }
         for (size_t i = 0; how == "mean" && i < counts.size(); i++) {
             const T count = static_cast<T>(std::max<int64_t>(counts[i], 1));
             T &mean = result.data[i];
-            if constexpr (std::is_integral_v<T>) mean = mean / count - (mean % count < 0);
-            else mean /= count;
+            if constexpr (std::is_integral_v<T>)
+                mean = mean / count - (mean % count < 0);
+            else
+                mean /= count;
         }
         return {store(result, x.dtype)};
     });
@@ -310,22 +321,27 @@ Results search(const Call &call, const HostTensor &sorted, const HostTensor &val
     return with_compute_type(dtype, [&](auto zero) -> Results {
         using T = decltype(zero);
         const Array<T> rows = load<T>(sorted), wanted = load<T>(values);
-        const int64_t each = rows.data.size() == static_cast<size_t>(length) ? static_cast<int64_t>(wanted.data.size()) : values.sizes.back();
+        const int64_t each =
+            rows.data.size() == static_cast<size_t>(length) ? static_cast<int64_t>(wanted.data.size()) : values.sizes.back();
         Array<int64_t> found(values.sizes);
         for (int64_t i = 0; i < static_cast<int64_t>(wanted.data.size()); i++) {
             const T *row = rows.data.data() + i / std::max<int64_t>(each, 1) * length;
             const T value = wanted[i];
-            found[i] = std::partition_point(row, row + length, [&](T one) { return right ? !(one > value) : !(one >= value); }) - row;
+            found[i] =
+                std::partition_point(row, row + length, [&](T one) { return right ? !(one > value) : !(one >= value); }) - row;
         }
         return {store(found, call.result_dtype())};
     });
 }
 
-Results bucketize(const Call &call) { return search(call, call.tensor("boundaries"), call.tensor("self"), call->flag("right")); }
+Results bucketize(const Call &call) {
+    return search(call, call.tensor("boundaries"), call.tensor("self"), call->flag("right"));
+}
 
 Results searchsorted(const Call &call) {
     if (call.has("sorter")) call.fail("a sequence that is sorted by a tensor of indices is not computed on the host");
-    return search(call, call.tensor("sorted_sequence"), call.tensor("self"), call->flag("right") || (call.has("side") && call->string("side") == "right"));
+    return search(call, call.tensor("sorted_sequence"), call.tensor("self"),
+                  call->flag("right") || (call.has("side") && call->string("side") == "right"));
 }
 
 // Sums, means or maxima of rows of a table, as many for each result as lie between two offsets.
@@ -346,21 +362,25 @@ Results embedding_bag(const Call &call) {
         Array<T> result(sizes);
         for (int64_t bag = 0; bag < bags; bag++) {
             const int64_t end = bag + 1 < offset.size(0) ? offset[bag + 1] : index.size(0);
-            if (offset[bag] < 0 || offset[bag] > end || end > index.size(0)) call.fail("the offsets of the bags do not ascend within the indices");
+            if (offset[bag] < 0 || offset[bag] > end || end > index.size(0))
+                call.fail("the offsets of the bags do not ascend within the indices");
             std::vector<double> row(static_cast<size_t>(width), 0);
             int64_t count = 0;
             for (int64_t i = offset[bag]; i < end; i++) {
                 const int64_t id = settled(index[i], table.size(0), call);
                 if (id == skipped) continue;
                 for (int64_t c = 0; c < width; c++) {
-                    const double value = static_cast<double>(table[id * width + c]) * (factors.data.empty() ? 1 : static_cast<double>(factors[i]));
+                    const double value = static_cast<double>(table[id * width + c]) *
+                                         (factors.data.empty() ? 1 : static_cast<double>(factors[i]));
                     double &to = row[static_cast<size_t>(c)];
                     to = mode != 2 ? to + value : count == 0 || value > to || value != value ? value : to;
                 }
                 count++;
             }
             for (int64_t c = 0; c < width; c++)
-                result[bag * width + c] = static_cast<T>(mode == 1 ? row[static_cast<size_t>(c)] / static_cast<double>(std::max<int64_t>(count, 1)) : row[static_cast<size_t>(c)]);
+                result[bag * width + c] =
+                    static_cast<T>(mode == 1 ? row[static_cast<size_t>(c)] / static_cast<double>(std::max<int64_t>(count, 1))
+                                             : row[static_cast<size_t>(c)]);
         }
         return Results(call->outputs.size(), store(result, call.result_dtype()));
     });
@@ -437,7 +457,9 @@ void add_indexing_kernels(Kernels &kernels) {
     kernels["aten::masked_scatter"] = masked_scatter;
     kernels["aten::bucketize.Tensor"] = kernels["aten::bucketize.Scalar"] = bucketize;
     kernels["aten::searchsorted.Tensor"] = kernels["aten::searchsorted.Scalar"] = searchsorted;
-    for (const char *name : {"aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"}) kernels[name] = embedding_bag;
+    for (const char *name : {"aten::embedding_bag", "aten::embedding_bag.padding_idx", "aten::_embedding_bag",
+                             "aten::_embedding_bag_forward_only"})
+        kernels[name] = embedding_bag;
     kernels["aten::repeat_interleave.Tensor"] = kernels["aten::repeat_interleave.self_Tensor"] = repeat_by_counts;
     kernels["aten::one_hot"] = one_hot;
 }

@@ -8,7 +8,7 @@ namespace atalla::interpreter {
 namespace {
 
 struct Statistics {
-    double mean = 0, reciprocal = 0;   // 1 / sqrt(variance + eps)
+    double mean = 0, reciprocal = 0;  // 1 / sqrt(variance + eps)
 };
 
 template <typename T>
@@ -49,7 +49,8 @@ Kernel layer_norm(const char *eps_name, bool centred) {
         const int64_t length = product(shape);
         return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
             using T = decltype(zero);
-            const double smallest = std::is_same_v<T, double> ? 2.220446049250313e-16 : 1.1920928955078125e-07;   // of its arithmetic
+            const double smallest =
+                std::is_same_v<T, double> ? 2.220446049250313e-16 : 1.1920928955078125e-07;  // of its arithmetic
             const double eps = call->optional_number(eps_name).value_or(smallest);
             const Array<T> x = load<T>(input);
             const Array<T> weight = weights<T>(call, "weight", length, T(1));
@@ -117,7 +118,8 @@ Results batch_norm(const Call &call) {
             const int64_t c = i / std::max<int64_t>(area, 1) % channels;
             return (value - mean[c]) / std::sqrt(static_cast<double>(variance[c]) + eps) * weight[c] + bias[c];
         })};
-        for (size_t i = 1; i < call->outputs.size(); i++) results.push_back(make_tensor(call.result_dtype(i), call.result_sizes(i)));
+        for (size_t i = 1; i < call->outputs.size(); i++)
+            results.push_back(make_tensor(call.result_dtype(i), call.result_sizes(i)));
         return results;
     });
 }
@@ -137,7 +139,8 @@ Results batch_norm_of_batch(const Call &call) {
         std::vector<T> one;
         for (int64_t c = 0; c < channels; c++) {
             one.clear();
-            for (int64_t n = 0; n < images; n++) one.insert(one.end(), &x.data[(n * channels + c) * area], &x.data[(n * channels + c) * area] + area);
+            for (int64_t n = 0; n < images; n++)
+                one.insert(one.end(), &x.data[(n * channels + c) * area], &x.data[(n * channels + c) * area] + area);
             const Statistics found = statistics(one.data(), static_cast<int64_t>(one.size()), eps);
             mean[c] = found.mean;
             reciprocal[c] = found.reciprocal;
@@ -169,9 +172,11 @@ Results weight_norm(const Call &call) {
         const int64_t count = dim < 0 ? 1 : v.size(dim);
         if (static_cast<int64_t>(g.data.size()) != count) call.fail("g has another number of elements");
         Array<double> length(call.tensor("g").sizes);
-        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++) length[i / inner % count] += static_cast<double>(v[i]) * static_cast<double>(v[i]);
+        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++)
+            length[i / inner % count] += static_cast<double>(v[i]) * static_cast<double>(v[i]);
         for (double &value : length.data) value = std::sqrt(value);
-        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++) v[i] = static_cast<T>(v[i] * (g[i / inner % count] / length[i / inner % count]));
+        for (int64_t i = 0; i < static_cast<int64_t>(v.data.size()); i++)
+            v[i] = static_cast<T>(v[i] * (g[i / inner % count] / length[i / inner % count]));
         Results results = {store(v, call.result_dtype())};
         if (call->outputs.size() == 2) results.push_back(store(length, call.result_dtype(1)));
         return results;

@@ -56,7 +56,8 @@ Array<T> matmul(HostTensor a, HostTensor b, const Call &call) {
     const Array<T> x = load<T>(a, with(rows, depth)), y = load<T>(b, with(depth, columns));
     Array<T> result(with(rows, columns));
     for (int64_t i = 0; i < product(batch); i++) {
-        multiply(&x.data[i * rows * depth], &y.data[i * depth * columns], &result.data[i * rows * columns], rows, depth, columns);
+        multiply(&x.data[i * rows * depth], &y.data[i * depth * columns], &result.data[i * rows * columns], rows, depth,
+                 columns);
     }
     if (column) result.sizes.pop_back();
     if (row) result.sizes.erase(result.sizes.end() - (column ? 1 : 2));
@@ -167,11 +168,14 @@ Results einsum(const Call &call) {
     }
     const std::vector<HostTensor> operands = call.tensors("tensors");
     const size_t arrow = equation.find("->");
-    if (arrow == equation.npos || equation.find("...") != equation.npos) call.fail(fmt::format("'{}': write out the result and all dimensions", equation));
+    if (arrow == equation.npos || equation.find("...") != equation.npos)
+        call.fail(fmt::format("'{}': write out the result and all dimensions", equation));
     std::vector<std::string> terms(1);
     for (char c : equation.substr(0, arrow)) {
-        if (c == ',') terms.emplace_back();
-        else terms.back() += c;
+        if (c == ',')
+            terms.emplace_back();
+        else
+            terms.back() += c;
     }
     const std::string result_letters = equation.substr(arrow + 2);
     if (terms.size() != operands.size()) call.fail(fmt::format("'{}' has another number of operands", equation));
@@ -240,12 +244,15 @@ Results distances(const Call &call) {
         Array<T> result(sizes);
         for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) {
             const int64_t plane = i / (rows * columns);
-            const T *row = x.data.data() + (plane * rows + i / columns % rows) * width, *column = y.data.data() + (plane * columns + i % columns) * width;
+            const T *row = x.data.data() + (plane * rows + i / columns % rows) * width,
+                    *column = y.data.data() + (plane * columns + i % columns) * width;
             double total = 0;
             for (int64_t k = 0; k < width; k++) {
                 const double distance = std::fabs(static_cast<double>(row[k]) - static_cast<double>(column[k]));
-                if (std::isinf(order)) total = distance > total || distance != distance ? distance : total;
-                else total += order == 0 ? distance != 0 : std::pow(distance, order);
+                if (std::isinf(order))
+                    total = distance > total || distance != distance ? distance : total;
+                else
+                    total += order == 0 ? distance != 0 : std::pow(distance, order);
             }
             result[i] = static_cast<T>(order == 0 || std::isinf(order) ? total : std::pow(total, 1 / order));
         }

@@ -17,9 +17,9 @@ int64_t rank_of(const HostTensor &x) { return static_cast<int64_t>(x.sizes.size(
 template <typename T>
 struct Rows {
     Array<T> values;
-    int64_t length = 1;     // of a row
-    Extents kept;           // sizes of the result, reduced dimensions left out
-    Extents kept_as_one;    // ... or left in as 1
+    int64_t length = 1;   // of a row
+    Extents kept;         // sizes of the result, reduced dimensions left out
+    Extents kept_as_one;  // ... or left in as 1
     int64_t count() const { return product(kept); }
     const T *row(int64_t i) const { return values.data.data() + i * length; }
 };
@@ -218,7 +218,8 @@ template <typename T>
 std::vector<int64_t> ranking(const T *row, int64_t length, bool descending) {
     std::vector<int64_t> order(length);
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return descending ? is_less(row[b], row[a]) : is_less(row[a], row[b]); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return descending ? is_less(row[b], row[a]) : is_less(row[a], row[b]); });
     return order;
 }
 
@@ -280,7 +281,8 @@ Kernel running_extreme(bool largest) {
             std::vector<int64_t> places(static_cast<size_t>(length), 0);
             int64_t best = 0;
             for (int64_t i = 1; i < length; i++) {
-                if (row[i] != row[i] || (row[best] == row[best] && (largest ? row[i] >= row[best] : row[i] <= row[best]))) best = i;
+                if (row[i] != row[i] || (row[best] == row[best] && (largest ? row[i] >= row[best] : row[i] <= row[best])))
+                    best = i;
                 places[static_cast<size_t>(i)] = best;
             }
             return places;
@@ -306,14 +308,16 @@ Kernel median(bool skips_nan) {
         return {reduce(call, call.result_dtype(), [&](const auto *row, int64_t length) {
             const std::vector<int64_t> order = ranking(row, length, false);
             int64_t numbers = length;
-            while (numbers > 0 && row[order[static_cast<size_t>(numbers - 1)]] != row[order[static_cast<size_t>(numbers - 1)]]) numbers--;
+            while (numbers > 0 && row[order[static_cast<size_t>(numbers - 1)]] != row[order[static_cast<size_t>(numbers - 1)]])
+                numbers--;
             const bool is_nan = numbers == 0 || (!skips_nan && numbers < length);
             return row[order[static_cast<size_t>(is_nan ? length - 1 : (numbers - 1) / 2)]];
         })};
     };
 }
 
-// Bins of equal width between two limits, those of the elements if both are 0. The upper limit is in the last bin; what lies outside counts nowhere.
+// Bins of equal width between two limits, those of the elements if both are 0. The upper limit is in the last bin; what lies
+// outside counts nowhere.
 Results histogram(const Call &call) {
     const HostTensor x = call.tensor("self");
     const int64_t bins = call->integer("bins");
@@ -331,10 +335,12 @@ Results histogram(const Call &call) {
             low -= 1;
             high += 1;
         }
-        if (!(low < high) || !std::isfinite(static_cast<double>(low)) || !std::isfinite(static_cast<double>(high))) call.fail("the limits of a histogram must be finite, the lower one first");
+        if (!(low < high) || !std::isfinite(static_cast<double>(low)) || !std::isfinite(static_cast<double>(high)))
+            call.fail("the limits of a histogram must be finite, the lower one first");
         Array<T> counts(Extents{bins});
         for (const T value : values.data)
-            if (value >= low && value <= high) counts[std::min(bins - 1, static_cast<int64_t>((value - low) * static_cast<T>(bins) / (high - low)))] += 1;
+            if (value >= low && value <= high)
+                counts[std::min(bins - 1, static_cast<int64_t>((value - low) * static_cast<T>(bins) / (high - low)))] += 1;
         return {store(counts, call.result_dtype())};
     });
 }
@@ -420,10 +426,12 @@ void add_reduction_kernels(Kernels &kernels) {
     };
     kernels["aten::logcumsumexp"] = [](const Call &call) {
         return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
-            double total = -INFINITY;   // kept in double, rounded where it is stored
+            double total = -INFINITY;  // kept in double, rounded where it is stored
             for (int64_t i = 0; i < length; i++) {
                 const auto next = static_cast<double>(row[i]), most = std::max(total, next), least = std::min(total, next);
-                total = next != next || total != total ? NAN : std::isinf(most) ? most : most + std::log1p(std::exp(least - most));
+                total = next != next || total != total ? NAN
+                        : std::isinf(most)             ? most
+                                                       : most + std::log1p(std::exp(least - most));
                 row[i] = static_cast<std::remove_reference_t<decltype(*row)>>(total);
             }
         });
@@ -433,7 +441,9 @@ void add_reduction_kernels(Kernels &kernels) {
     kernels["aten::median"] = median(false);
     kernels["aten::nanmedian"] = median(true);
     kernels["aten::kthvalue"] = [](const Call &call) { return of_rank(call, [&](int64_t) { return call->integer("k"); }); };
-    kernels["aten::median.dim"] = [](const Call &call) { return of_rank(call, [](int64_t length) { return (length + 1) / 2; }); };
+    kernels["aten::median.dim"] = [](const Call &call) {
+        return of_rank(call, [](int64_t length) { return (length + 1) / 2; });
+    };
     each({"aten::softmax.int", "aten::_softmax"}, softmax(false));
     each({"aten::log_softmax.int", "aten::_log_softmax"}, softmax(true));
     kernels["aten::topk"] = [](const Call &call) { return ordered(call, call->flag("largest"), call->integer("k")); };

@@ -62,7 +62,8 @@ std::vector<Weighted> taps_of(T coordinate, int64_t size, Interpolation interpol
         const auto near = [](double x) { return (1.25 * x - 2.25) * x * x + 1; };
         const auto far = [](double x) { return ((-0.75 * x + 3.75) * x - 6) * x + 3; };
         const double weights[4] = {far(1 + t), near(t), near(1 - t), far(2 - t)};
-        for (int i = 0; i < 4; i++) add_inside(taps, padded_place(first + static_cast<T>(i - 1), size, padding, corners), size, weights[i]);
+        for (int i = 0; i < 4; i++)
+            add_inside(taps, padded_place(first + static_cast<T>(i - 1), size, padding, corners), size, weights[i]);
         return taps;
     }
     const T at = padded_place(place, size, padding, corners);
@@ -81,8 +82,10 @@ Results grid_sample(const Call &call) {
     const HostTensor input = call.tensor("input"), places = call.tensor("grid");
     const size_t rank = input.sizes.size() - 2;
     const int64_t mode = call->integer("interpolation_mode"), padding = call->integer("padding_mode");
-    if (input.sizes.size() < 4 || rank > 3 || places.sizes.size() != rank + 2) call.fail("images or volumes are expected, and a grid of as many dimensions");
-    if (mode < Linear || mode > Cubic || padding < Zeros || padding > Reflection || (mode == Cubic && rank == 3)) call.fail("an interpolation or padding that is not known");
+    if (input.sizes.size() < 4 || rank > 3 || places.sizes.size() != rank + 2)
+        call.fail("images or volumes are expected, and a grid of as many dimensions");
+    if (mode < Linear || mode > Cubic || padding < Zeros || padding > Reflection || (mode == Cubic && rank == 3))
+        call.fail("an interpolation or padding that is not known");
     const bool corners = call->flag("align_corners");
     if (!is_floating(call.result_dtype())) call.fail("images of floating numbers are expected");
     return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
@@ -99,16 +102,20 @@ Results grid_sample(const Call &call) {
             for (int64_t p = 0; p < points; p++) {
                 std::vector<Weighted> taps = {{0, 1}};
                 for (size_t d = 0; d < rank; d++) {
-                    const T coordinate = grid[(n * points + p) * static_cast<int64_t>(rank) + static_cast<int64_t>(rank - 1 - d)];
+                    const T coordinate =
+                        grid[(n * points + p) * static_cast<int64_t>(rank) + static_cast<int64_t>(rank - 1 - d)];
                     const int64_t size = input.sizes[d + 2];
                     std::vector<Weighted> joined;
-                    for (const Weighted &tap : taps_of(coordinate, size, static_cast<Interpolation>(mode), static_cast<Padding>(padding), corners))
-                        for (const Weighted &outer : taps) joined.push_back({outer.from * size + tap.from, outer.weight * tap.weight});
+                    for (const Weighted &tap :
+                         taps_of(coordinate, size, static_cast<Interpolation>(mode), static_cast<Padding>(padding), corners))
+                        for (const Weighted &outer : taps)
+                            joined.push_back({outer.from * size + tap.from, outer.weight * tap.weight});
                     taps = std::move(joined);
                 }
                 for (int64_t c = 0; c < channels; c++) {
                     double total = 0;
-                    for (const Weighted &tap : taps) total += tap.weight * static_cast<double>(x[(n * channels + c) * elements + tap.from]);
+                    for (const Weighted &tap : taps)
+                        total += tap.weight * static_cast<double>(x[(n * channels + c) * elements + tap.from]);
                     result[(n * channels + c) * points + p] = static_cast<T>(total);
                 }
             }
@@ -120,7 +127,8 @@ Results grid_sample(const Call &call) {
 }  // namespace
 
 void add_sampler_kernels(Kernels &kernels) {
-    for (const char *name : {"aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"}) kernels[name] = grid_sample;
+    for (const char *name : {"aten::grid_sampler", "aten::grid_sampler_2d", "aten::grid_sampler_3d"})
+        kernels[name] = grid_sample;
 }
 
 }  // namespace atalla::interpreter

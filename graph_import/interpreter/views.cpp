@@ -94,9 +94,8 @@ void overwrite(const HostTensor &place, const HostTensor &source) {
     const int64_t bytes = element_bytes(place.dtype);
     auto *to = const_cast<std::byte *>(place.begin());
     int64_t next = 0;
-    for_each_offset(place.sizes, place.strides, [&](int64_t offset) {
-        std::memcpy(to + offset * bytes, values.begin() + next++ * bytes, bytes);
-    });
+    for_each_offset(place.sizes, place.strides,
+                    [&](int64_t offset) { std::memcpy(to + offset * bytes, values.begin() + next++ * bytes, bytes); });
 }
 
 HostTensor unsqueezed(const HostTensor &x, int64_t d) {
@@ -209,9 +208,8 @@ Results constant_pad(const Call &call) {
         before[d] = std::max<int64_t>(low, 0);
     }
     const double value = call->optional_number("value").value_or(0);
-    HostTensor result = with_compute_type(x.dtype, [&](auto zero) {
-        return store(Array<decltype(zero)>(sizes, static_cast<decltype(zero)>(value)), x.dtype);
-    });
+    HostTensor result = with_compute_type(
+        x.dtype, [&](auto zero) { return store(Array<decltype(zero)>(sizes, static_cast<decltype(zero)>(value)), x.dtype); });
     HostTensor place = result;
     place.sizes = source.sizes;
     for (int64_t d = 0; d < rank; d++) place.offset += before[d] * place.strides[d];
@@ -228,7 +226,8 @@ Results pad(const Call &call) {
         const auto d = static_cast<int64_t>(x.sizes.size() - 1 - i);
         std::vector<HostTensor> parts;
         try {
-            for (const std::vector<Tap> &taps : padded(mode, x.sizes.at(d), pads[2 * i], pads[2 * i + 1])) parts.push_back(sliced(x, d, taps[0].from, taps[0].from + 1, 1, call));
+            for (const std::vector<Tap> &taps : padded(mode, x.sizes.at(d), pads[2 * i], pads[2 * i + 1]))
+                parts.push_back(sliced(x, d, taps[0].from, taps[0].from + 1, 1, call));
         } catch (const Error &error) {
             call.fail(error.what());
         }
@@ -282,7 +281,9 @@ void add_shape_kernels(Kernels &kernels) {
     }
     // Their results' sizes are known.
     for (const char *name : {"aten::flatten.using_ints", "aten::unflatten.int", "aten::view_as"}) {
-        kernels[name] = [](const Call &call) -> Results { return {with_sizes(call.tensor("self"), call.result_sizes(), call)}; };
+        kernels[name] = [](const Call &call) -> Results {
+            return {with_sizes(call.tensor("self"), call.result_sizes(), call)};
+        };
     }
     for (const char *name : {"aten::expand", "aten::expand_as", "aten::broadcast_to"}) {
         kernels[name] = [](const Call &call) -> Results { return {expand(call.tensor("self"), call.result_sizes())}; };
@@ -357,7 +358,8 @@ void add_part_kernels(Kernels &kernels) {
     };
     kernels["aten::cat"] = [](const Call &call) -> Results {
         const std::vector<HostTensor> parts = call.tensors("tensors");
-        return {concatenated(parts, call.dimension("dim", static_cast<int64_t>(call.result_sizes().size())), call.result_dtype())};
+        return {
+            concatenated(parts, call.dimension("dim", static_cast<int64_t>(call.result_sizes().size())), call.result_dtype())};
     };
     kernels["aten::stack"] = [](const Call &call) -> Results {
         std::vector<HostTensor> parts = call.tensors("tensors");
@@ -365,10 +367,13 @@ void add_part_kernels(Kernels &kernels) {
         for (HostTensor &part : parts) part = unsqueezed(part, d);
         return {concatenated(parts, d, call.result_dtype())};
     };
-    kernels["aten::split.Tensor"] = [](const Call &call) { return split_evenly(call, call.tensor("self"), call->integer("split_size")); };
+    kernels["aten::split.Tensor"] = [](const Call &call) {
+        return split_evenly(call, call.tensor("self"), call->integer("split_size"));
+    };
     kernels["aten::chunk"] = [](const Call &call) {
         const HostTensor x = call.tensor("self");
-        const int64_t size = x.sizes[call.dimension("dim", static_cast<int64_t>(x.sizes.size()))], chunks = call->integer("chunks");
+        const int64_t size = x.sizes[call.dimension("dim", static_cast<int64_t>(x.sizes.size()))],
+                      chunks = call->integer("chunks");
         return split_evenly(call, x, std::max<int64_t>(1, (size + chunks - 1) / std::max<int64_t>(chunks, 1)));
     };
     for (const char *name : {"aten::split_with_sizes", "aten::split.sizes"}) {
@@ -398,7 +403,7 @@ void add_part_kernels(Kernels &kernels) {
 HostTensor concatenated(const std::vector<HostTensor> &parts, int64_t d, DType dtype) {
     Extents sizes;
     for (const HostTensor &part : parts) {
-        if (part.sizes == Extents{0}) continue;   // an old convention: such a tensor fits everywhere
+        if (part.sizes == Extents{0}) continue;  // an old convention: such a tensor fits everywhere
         if (sizes.empty()) {
             sizes = part.sizes;
         } else {
@@ -426,8 +431,8 @@ void add_view_kernels(Kernels &kernels) {
                              "aten::lift_fresh", "aten::lift"}) {
         kernels[name] = [](const Call &call) -> Results { return {call.tensor("self")}; };
     }
-    for (const char *name : {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::type_as",
-                             "aten::to.other"}) {
+    for (const char *name :
+         {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::type_as", "aten::to.other"}) {
         kernels[name] = [](const Call &call) -> Results { return {converted(call.tensor("self"), call.result_dtype())}; };
     }
     kernels["aten::dropout"] = [](const Call &call) -> Results {

@@ -77,7 +77,8 @@ Array<T> convolve(const Array<T> &x, const Array<T> &w, const Window &window, in
 
 // Scatters what convolve gathers; weights are [inputs, outputs / groups, ...].
 template <typename T>
-Array<T> convolve_transposed(const Array<T> &x, const Array<T> &w, const Window &window, int64_t groups, const int64_t (&size)[2]) {
+Array<T> convolve_transposed(const Array<T> &x, const Array<T> &w, const Window &window, int64_t groups,
+                             const int64_t (&size)[2]) {
     const int64_t depth = w.size(1), inputs = x.size(1), outputs = depth * groups;
     Array<T> result({x.size(0), outputs, size[0], size[1]});
     for (int64_t n = 0; n < x.size(0); n++) {
@@ -116,7 +117,7 @@ Kernel convolution(int64_t known_rank, bool always_transposed) {
         if (call->target.ends_with(".padding")) {
             const bool same = call->string("padding") == "same";
             for (int64_t i = 2 - rank; i < 2 && same; i++) {
-                window.padding[i] = window.dilation[i] * (filters.sizes[2 + i] - 1) / 2;   // the odd one goes behind
+                window.padding[i] = window.dilation[i] * (filters.sizes[2 + i] - 1) / 2;  // the odd one goes behind
             }
         } else {
             read(call, "padding", rank, window.padding);
@@ -129,12 +130,15 @@ Kernel convolution(int64_t known_rank, bool always_transposed) {
             using T = decltype(zero);
             const Array<T> x = load<T>(as_images(input, rank, call)), w = load<T>(filters);
             if (groups < 1 || x.size(1) % groups || w.size(0) % groups) call.fail("the groups do not divide the channels");
-            if ((transposed ? w.size(0) : w.size(1) * groups) != x.size(1)) call.fail("the filters have another number of channels");
-            Array<T> result = transposed ? convolve_transposed(x, w, window, groups, size) : convolve(x, w, window, groups, size);
+            if ((transposed ? w.size(0) : w.size(1) * groups) != x.size(1))
+                call.fail("the filters have another number of channels");
+            Array<T> result =
+                transposed ? convolve_transposed(x, w, window, groups, size) : convolve(x, w, window, groups, size);
             if (call.has("bias")) {
                 const Array<T> bias = load<T>(call.tensor("bias"));
                 const int64_t area = size[0] * size[1];
-                for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++) result[i] += bias[i / area % result.size(1)];
+                for (int64_t i = 0; i < static_cast<int64_t>(result.data.size()); i++)
+                    result[i] += bias[i / area % result.size(1)];
             }
             return {reshaped(store(result, call.result_dtype()), sizes)};
         });
@@ -145,12 +149,13 @@ Kernel pooling(int64_t rank, bool average) {
     return [=](const Call &call) -> Results {
         Window window;
         read(call, "kernel_size", rank, window.kernel);
-        std::copy(window.kernel, window.kernel + 2, window.stride);   // if none is given
+        std::copy(window.kernel, window.kernel + 2, window.stride);  // if none is given
         if (!call->integers("stride").empty()) read(call, "stride", rank, window.stride);
         read(call, "padding", rank, window.padding);
         if (call->find("dilation")) read(call, "dilation", rank, window.dilation);
         const bool count_padding = average && call->flag("count_include_pad");
-        const auto divisor = average && call->find("divisor_override") ? call->optional_integer("divisor_override") : std::nullopt;
+        const auto divisor =
+            average && call->find("divisor_override") ? call->optional_integer("divisor_override") : std::nullopt;
         const Extents sizes = call.result_sizes();
         const int64_t size[2] = {rank == 2 ? sizes[sizes.size() - 2] : 1, sizes.back()};
         return with_compute_type(call.result_dtype(), [&](auto zero) -> Results {
@@ -192,7 +197,9 @@ Kernel pooling(int64_t rank, bool average) {
 }
 
 // The elements of an axis that one of so many parts has, from the first to behind the last; neighbours may share some.
-std::pair<int64_t, int64_t> part_of(int64_t elements, int64_t part, int64_t parts) { return {part * elements / parts, ((part + 1) * elements + parts - 1) / parts}; }
+std::pair<int64_t, int64_t> part_of(int64_t elements, int64_t part, int64_t parts) {
+    return {part * elements / parts, ((part + 1) * elements + parts - 1) / parts};
+}
 
 Kernel adaptive_average(int64_t rank) {
     return [rank](const Call &call) -> Results {
@@ -263,7 +270,8 @@ Kernel resampled(Resizing how) {
             const float *plane = &x.data[i / (size[0] * size[1]) * extent[0] * extent[1]];
             double total = 0;
             for (const Tap &row : rows[i / size[1] % size[0]])
-                for (const Tap &column : columns[i % size[1]]) total += row.weight * column.weight * static_cast<double>(plane[row.from * extent[1] + column.from]);
+                for (const Tap &column : columns[i % size[1]])
+                    total += row.weight * column.weight * static_cast<double>(plane[row.from * extent[1] + column.from]);
             result[i] = static_cast<float>(total);
         }
         return {store(result, call.result_dtype())};
@@ -286,9 +294,11 @@ void add_window_kernels(Kernels &kernels) {
     kernels["aten::adaptive_avg_pool2d"] = kernels["aten::_adaptive_avg_pool2d"] = adaptive_average(2);
     kernels["aten::adaptive_max_pool1d"] = adaptive_maximum(1);
     kernels["aten::adaptive_max_pool2d"] = adaptive_maximum(2);
-    for (const char *name : {"aten::upsample_nearest2d", "aten::upsample_nearest2d.vec", "aten::_upsample_nearest_exact2d", "aten::_upsample_nearest_exact2d.vec",
-                             "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec", "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec",
-                             "aten::_upsample_bilinear2d_aa", "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec"})
+    for (const char *name :
+         {"aten::upsample_nearest2d", "aten::upsample_nearest2d.vec", "aten::_upsample_nearest_exact2d",
+          "aten::_upsample_nearest_exact2d.vec", "aten::upsample_bilinear2d", "aten::upsample_bilinear2d.vec",
+          "aten::upsample_bicubic2d", "aten::upsample_bicubic2d.vec", "aten::_upsample_bilinear2d_aa",
+          "aten::_upsample_bilinear2d_aa.vec", "aten::_upsample_bicubic2d_aa", "aten::_upsample_bicubic2d_aa.vec"})
         kernels[name] = resampled(resizing_of(name));
 }
 

@@ -10,7 +10,7 @@ namespace {
 struct Arranger {
     Graph &graph;
     Rewriter &rewriter;
-    std::map<ValueId, ValueId> transposed;   // constants that were arranged, each once
+    std::map<ValueId, ValueId> transposed;  // constants that were arranged, each once
 
     // The weight of a linear that computes x @ matrix, or none if the matrix is not constant.
     ValueId weight_of(ValueId matrix) {
@@ -47,7 +47,9 @@ struct Arranger {
         if (node.number("alpha") != 1 || node.number("beta") != 1) return;
         const auto *bias = std::get_if<ValueId>(node.find("self"));
         // Only a vector of one element for each output is a linear's bias.
-        if (!bias || graph.type(*bias).sizes.size() != 1 || !(graph.type(*bias).sizes[0] == graph.type(node.outputs[0]).sizes.back())) return;
+        if (!bias || graph.type(*bias).sizes.size() != 1 ||
+            !(graph.type(*bias).sizes[0] == graph.type(node.outputs[0]).sizes.back()))
+            return;
         product(node, "mat1", "mat2", *bias);
     }
 
@@ -78,10 +80,14 @@ int arrange_weights(Graph &graph) {
     Rewriter rewriter(graph);
     Arranger arranger{graph, rewriter, {}};
     return rewriter.sweep([&](Node &node) {
-        if (node.target == "aten::mm") arranger.product(node, "self", "mat2", {});
-        else if (node.target == "aten::matmul") arranger.product(node, "self", "other", {});
-        else if (node.target == "aten::addmm") arranger.added_product(node);
-        else if (node.target == "aten::view") arranger.view_of_linear(node);
+        if (node.target == "aten::mm")
+            arranger.product(node, "self", "mat2", {});
+        else if (node.target == "aten::matmul")
+            arranger.product(node, "self", "other", {});
+        else if (node.target == "aten::addmm")
+            arranger.added_product(node);
+        else if (node.target == "aten::view")
+            arranger.view_of_linear(node);
     });
 }
 

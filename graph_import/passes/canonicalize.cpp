@@ -20,20 +20,23 @@ bool is_check(std::string_view target) {
            target == "higher_order::_export_tracepoint";
 }
 
-const Names aliases = {"aten::alias", "aten::detach", "aten::clone", "aten::contiguous", "aten::lift_fresh_copy",
-                       "aten::lift_fresh", "aten::lift"};
-const Names conversions = {"aten::_to_copy", "aten::to.dtype", "aten::to.dtype_layout", "aten::to.device", "aten::to.other",
-                           "aten::type_as"};
-const Names views = {"aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int", "aten::view_as",
-                     "aten::squeeze", "aten::squeeze.dim", "aten::squeeze.dims", "aten::unsqueeze", "aten::view"};
+const Names aliases = {"aten::alias",           "aten::detach",     "aten::clone", "aten::contiguous",
+                       "aten::lift_fresh_copy", "aten::lift_fresh", "aten::lift"};
+const Names conversions = {"aten::_to_copy",  "aten::to.dtype", "aten::to.dtype_layout",
+                           "aten::to.device", "aten::to.other", "aten::type_as"};
+const Names views = {"aten::_unsafe_view", "aten::reshape", "aten::flatten.using_ints", "aten::unflatten.int",
+                     "aten::view_as",      "aten::squeeze", "aten::squeeze.dim",        "aten::squeeze.dims",
+                     "aten::unsqueeze",    "aten::view"};
 const Names expansions = {"aten::expand", "aten::expand_as", "aten::broadcast_to"};
 // Tensors of one number whose sizes and type the result has anyway.
-const std::map<std::string_view, int64_t> constants = {
-    {"aten::zeros", 0}, {"aten::zeros_like", 0}, {"aten::new_zeros", 0}, {"aten::ones", 1}, {"aten::ones_like", 1}, {"aten::new_ones", 1}};
+const std::map<std::string_view, int64_t> constants = {{"aten::zeros", 0}, {"aten::zeros_like", 0}, {"aten::new_zeros", 0},
+                                                       {"aten::ones", 1},  {"aten::ones_like", 1},  {"aten::new_ones", 1}};
 const Names fills = {"aten::full", "aten::full_like", "aten::new_full", "aten::fill.Scalar"};
 const Names transposes = {"aten::t", "aten::mT", "aten::numpy_T", "aten::transpose.int", "aten::permute"};
 
-bool is_used(const Graph &graph, const std::vector<bool> &used, ValueId id) { return id && (used[id.index] || graph.is_output(id)); }
+bool is_used(const Graph &graph, const std::vector<bool> &used, ValueId id) {
+    return id && (used[id.index] || graph.is_output(id));
+}
 
 std::vector<int64_t> dims_of(const Graph &graph, const Node &node) {
     const auto rank = static_cast<int64_t>(graph.type(node.tensor("self")).sizes.size());
@@ -112,13 +115,16 @@ void drop_results(const Graph &graph, Node &node) {
         first_only("aten::batch_norm", std::move(arguments));
     } else if (node.target == "aten::max_pool2d_with_indices") {
         first_only("aten::max_pool2d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
-    } else if ((node.target == "aten::max.dim" || node.target == "aten::min.dim") && is_floating(graph.type(node.outputs[0]).dtype)) {
-        first_only(node.target == "aten::max.dim" ? "aten::amax" : "aten::amin", {{"self", *node.find("self")}, {"dim", Sizes{node.integer("dim")}}, {"keepdim", node.flag("keepdim")}});
+    } else if ((node.target == "aten::max.dim" || node.target == "aten::min.dim") &&
+               is_floating(graph.type(node.outputs[0]).dtype)) {
+        first_only(node.target == "aten::max.dim" ? "aten::amax" : "aten::amin",
+                   {{"self", *node.find("self")}, {"dim", Sizes{node.integer("dim")}}, {"keepdim", node.flag("keepdim")}});
     } else if (node.target == "aten::max_pool1d_with_indices") {
         first_only("aten::max_pool1d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
     } else if (node.target == "aten::max_pool3d_with_indices") {
         first_only("aten::max_pool3d", keep({"self", "kernel_size", "stride", "padding", "dilation", "ceil_mode"}));
-    } else if (node.target == "aten::adaptive_max_pool1d" || node.target == "aten::adaptive_max_pool2d" || node.target == "aten::adaptive_max_pool3d") {
+    } else if (node.target == "aten::adaptive_max_pool1d" || node.target == "aten::adaptive_max_pool2d" ||
+               node.target == "aten::adaptive_max_pool3d") {
         // One window is the maximum; windows that tile the image are those of a pooling.
         const ptrdiff_t dims = node.target[node.target.size() - 2] - '0';
         const Sizes &from = graph.type(node.tensor("self")).sizes, &to = graph.type(node.outputs[0]).sizes;
@@ -131,8 +137,11 @@ void drop_results(const Graph &graph, Node &node) {
             tiles = tiles && counts[d].value() > 0 && extents[d].value() % counts[d].value() == 0;
             if (tiles) window.emplace_back(extents[d].value() / counts[d].value());
         }
-        if (whole) first_only("aten::amax", {{"self", *node.find("self")}, {"dim", all}, {"keepdim", true}});
-        else if (tiles) first_only(fmt::format("aten::max_pool{}d", dims).c_str(), {{"self", *node.find("self")}, {"kernel_size", window}, {"stride", window}});
+        if (whole)
+            first_only("aten::amax", {{"self", *node.find("self")}, {"dim", all}, {"keepdim", true}});
+        else if (tiles)
+            first_only(fmt::format("aten::max_pool{}d", dims).c_str(),
+                       {{"self", *node.find("self")}, {"kernel_size", window}, {"stride", window}});
     } else if (node.target.find("embedding_bag") != node.target.npos) {
         std::fill(node.outputs.begin() + 1, node.outputs.end(), ValueId{});
     } else if (node.target == "aten::native_group_norm") {
@@ -152,12 +161,16 @@ void drop_results(const Graph &graph, Node &node) {
 // beta * self + alpha * batch1 @ batch2, where self has other sizes than the product.
 void take_apart_product(const Graph &graph, Rewriter &rewriter, Node &node) {
     if (node.target != "aten::baddbmm" || !is_floating(graph.type(node.outputs[0]).dtype)) return;
-    const TensorType type = graph.type(node.outputs[0]);   // a copy: values that are added move the others
+    const TensorType type = graph.type(node.outputs[0]);  // a copy: values that are added move the others
     const double beta = node.number("beta"), alpha = node.number("alpha");
     if (graph.type(node.tensor("self")).sizes == type.sizes || beta == 0) return;
     const std::string name = graph.value(node.outputs[0]).name;
-    ValueId product = rewriter.insert(make_call("aten::bmm", {{"self", *node.find("batch1")}, {"mat2", *node.find("batch2")}}, node), name + "_product", type);
-    if (alpha != 1) product = rewriter.insert(make_call("aten::mul.Tensor", {{"self", product}, {"other", alpha}}, node), name + "_scaled", type);
+    ValueId product =
+        rewriter.insert(make_call("aten::bmm", {{"self", *node.find("batch1")}, {"mat2", *node.find("batch2")}}, node),
+                        name + "_product", type);
+    if (alpha != 1)
+        product =
+            rewriter.insert(make_call("aten::mul.Tensor", {{"self", product}, {"other", alpha}}, node), name + "_scaled", type);
     node = make_call("aten::add.Tensor", {{"self", product}, {"other", *node.find("self")}, {"alpha", beta}}, node);
 }
 
@@ -169,11 +182,13 @@ void take_apart_moments(const Graph &graph, Rewriter &rewriter, Node &node) {
     const auto rank = static_cast<int64_t>(graph.type(node.tensor("self")).sizes.size());
     Sizes dims = all ? Sizes{} : node.sizes("dim");
     for (int64_t d = 0; all && d < rank; d++) dims.emplace_back(d);
-    const double correction = node.find("correction") != nullptr ? node.optional_number("correction").value_or(1) : node.flag("unbiased") ? 1 : 0;
+    const double correction = node.find("correction") != nullptr ? node.optional_number("correction").value_or(1)
+                              : node.flag("unbiased")            ? 1
+                                                                 : 0;
     const bool keeps = node.find("keepdim") != nullptr && node.flag("keepdim");
     const std::vector<NamedArgument> over = {{"self", *node.find("self")}, {"dim", dims}, {"keepdim", keeps}};
     if (const ValueId mean = node.outputs.at(1); mean) {
-        const TensorType type = graph.type(mean);   // a copy: values that are added move the others
+        const TensorType type = graph.type(mean);  // a copy: values that are added move the others
         const std::string name = graph.value(mean).name;
         rewriter.replace(mean, rewriter.insert(make_call("aten::mean.dim", over, node), name + "_mean", type));
     }
@@ -205,7 +220,10 @@ void unify_convolution(const Graph &graph, Node &node) {
         if (rank != 4) return;
         arguments.push_back({"output_padding", *node.find("output_padding")});
     }
-    node = make_call(transposed ? "aten::conv_transpose2d.input" : rank == 3 ? "aten::conv1d" : "aten::conv2d", std::move(arguments), node);
+    node = make_call(transposed  ? "aten::conv_transpose2d.input"
+                     : rank == 3 ? "aten::conv1d"
+                                 : "aten::conv2d",
+                     std::move(arguments), node);
 }
 
 }  // namespace
@@ -250,11 +268,13 @@ int canonicalize(Graph &graph) {
         if (transposes.contains(node.target)) {
             const std::vector<int64_t> dims = dims_of(graph, node);
             if (std::is_sorted(dims.begin(), dims.end())) return hand_on("self");
-            if (moves_ones_only(graph, node, dims)) return rewrite("aten::view", {{"self", *node.find("self")}, {"size", type.sizes}});
+            if (moves_ones_only(graph, node, dims))
+                return rewrite("aten::view", {{"self", *node.find("self")}, {"size", type.sizes}});
             return rewrite("aten::permute", {{"self", *node.find("self")}, {"dims", Sizes(dims.begin(), dims.end())}});
         }
         if (const auto constant = constants.find(node.target); constant != constants.end()) {
-            return rewrite("aten::full", {{"size", type.sizes}, {"fill_value", SymInt(constant->second)}, {"dtype", type.dtype}});
+            return rewrite("aten::full",
+                           {{"size", type.sizes}, {"fill_value", SymInt(constant->second)}, {"dtype", type.dtype}});
         }
         if (fills.contains(node.target)) {
             const char *value = node.target == "aten::fill.Scalar" ? "value" : "fill_value";
@@ -267,8 +287,8 @@ int canonicalize(Graph &graph) {
         unify_instance_norm(graph, node);
         take_apart_product(graph, rewriter, node);
         take_apart_moments(graph, rewriter, node);
-        const bool first_only = std::none_of(node.outputs.begin() + 1, node.outputs.end(),
-                                             [&](ValueId id) { return is_used(graph, used, id); });
+        const bool first_only =
+            std::none_of(node.outputs.begin() + 1, node.outputs.end(), [&](ValueId id) { return is_used(graph, used, id); });
         if (first_only && node.outputs.size() > 1) drop_results(graph, node);
         if (node.target != before) rewriter.count();
     });

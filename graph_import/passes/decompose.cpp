@@ -31,7 +31,8 @@ int decompose(Graph &graph) {
     Rewriter rewriter(graph);
     return rewriter.sweep([&](Node &node) {
         const auto found = decompositions().find(node.target);
-        if (found == decompositions().end() || node.outputs.size() != 1 || !is_floating(graph.type(node.outputs[0]).dtype)) return;
+        if (found == decompositions().end() || node.outputs.size() != 1 || !is_floating(graph.type(node.outputs[0]).dtype))
+            return;
         Expansion expansion(graph, rewriter, node);
         if (found->second(expansion)) rewriter.count();
     });

@@ -1,5 +1,6 @@
-// softmax(Q K^T * scale + masks) V written out is one operator, whose scores stay on the chip: models with an attention of their own, or an
-// export of theirs that is called eager, have it so. It stands in front of the passes over masks, which then find those of it.
+// softmax(Q K^T * scale + masks) V written out is one operator, whose scores stay on the chip: models with an attention of
+// their own, or an export of theirs that is called eager, have it so. It stands in front of the passes over masks, which then
+// find those of it.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -29,9 +30,13 @@ public:
         if (const int64_t dim = softmax->integer("dim"); dim != -1 && dim != last) return {};
         Scores scores;
         if (!read(made_by(softmax->tensor("self")), scores)) return {};
-        const Sizes &queries = graph_.type(scores.queries).sizes, &keys = graph_.type(scores.keys).sizes, &values = graph_.type(weighted->right).sizes;
+        const Sizes &queries = graph_.type(scores.queries).sizes, &keys = graph_.type(scores.keys).sizes,
+                    &values = graph_.type(weighted->right).sizes;
         if (!same_heads(queries, keys) || !same_heads(queries, values)) return {};
-        std::vector<NamedArgument> arguments = {{"query", scores.queries}, {"key", transposed(scores.keys, node)}, {"value", weighted->right}, {"scale", scores.scale}};
+        std::vector<NamedArgument> arguments = {{"query", scores.queries},
+                                                {"key", transposed(scores.keys, node)},
+                                                {"value", weighted->right},
+                                                {"scale", scores.scale}};
         if (!scores.masks.empty()) arguments.push_back({"attn_mask", together(scores.masks, node)});
         return make_call("aten::scaled_dot_product_attention", std::move(arguments), node);
     }
@@ -41,13 +46,15 @@ private:
         ValueId left, right;
     };
     struct Scores {
-        ValueId queries, keys;           // keys: [.., depth, keys]
+        ValueId queries, keys;  // keys: [.., depth, keys]
         double scale = 1;
-        std::vector<ValueId> masks;      // added, or one of flags that are true where a query attends
+        std::vector<ValueId> masks;  // added, or one of flags that are true where a query attends
     };
 
     size_t rank(ValueId id) const { return graph_.type(id).sizes.size(); }
-    static bool same_heads(const Sizes &a, const Sizes &b) { return a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin()); }
+    static bool same_heads(const Sizes &a, const Sizes &b) {
+        return a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin());
+    }
 
     static std::optional<Product> product(const Node *node) {
         if (node == nullptr || (node->target != "aten::matmul" && node->target != "aten::bmm")) return {};
@@ -83,7 +90,8 @@ private:
             scores.keys = inner->right;
             return true;
         }
-        if (node->target == "aten::mul.Tensor" || node->target == "aten::div.Tensor" || node->target == "aten::mul.Scalar" || node->target == "aten::div.Scalar") {
+        if (node->target == "aten::mul.Tensor" || node->target == "aten::div.Tensor" || node->target == "aten::mul.Scalar" ||
+            node->target == "aten::div.Scalar") {
             const std::optional<double> factor = number(*node, "other");
             if (!factor) return false;
             const Node *scaled = made_by(node->tensor("self"));
@@ -94,7 +102,9 @@ private:
             const auto *self = std::get_if<ValueId>(node->find("self")), *other = std::get_if<ValueId>(node->find("other"));
             if (self == nullptr || other == nullptr || node->number("alpha") != 1) return false;
             for (const auto &[inside, mask] : {std::pair(*self, *other), std::pair(*other, *self)}) {
-                if (!is_floating(graph_.type(mask).dtype) || !(graph_.type(inside).sizes == graph_.type(node->outputs[0]).sizes) || rank(mask) < 2) continue;
+                if (!is_floating(graph_.type(mask).dtype) ||
+                    !(graph_.type(inside).sizes == graph_.type(node->outputs[0]).sizes) || rank(mask) < 2)
+                    continue;
                 Scores found = scores;
                 if (!read(made_by(inside), found)) continue;
                 found.masks.push_back(mask);
@@ -116,13 +126,16 @@ private:
     // Scores that are replaced by a number so low that a softmax gives them nothing.
     bool read_hidden(const Node &node, Scores &scores) {
         constexpr double lowest_score = -1e4;
-        const bool fill = node.target == "aten::masked_fill.Scalar", choice = node.target == "aten::where.self" || node.target == "aten::where.ScalarOther";
+        const bool fill = node.target == "aten::masked_fill.Scalar",
+                   choice = node.target == "aten::where.self" || node.target == "aten::where.ScalarOther";
         if (!fill && !choice) return false;
         const ValueId mask = node.tensor(fill ? "mask" : "condition");
         const std::optional<double> hidden = number(node, fill ? "value" : "other");
         const auto *inside = std::get_if<ValueId>(node.find("self"));
         // A mask that has more heads than the scores would give the result more than the queries have.
-        if (inside == nullptr || !*inside || !(graph_.type(*inside).sizes == graph_.type(node.outputs[0]).sizes) || !hidden || !(*hidden <= lowest_score) || graph_.type(mask).dtype != DType::Bool || rank(mask) < 2) return false;
+        if (inside == nullptr || !*inside || !(graph_.type(*inside).sizes == graph_.type(node.outputs[0]).sizes) || !hidden ||
+            !(*hidden <= lowest_score) || graph_.type(mask).dtype != DType::Bool || rank(mask) < 2)
+            return false;
         Scores found = scores;
         if (!read(made_by(*inside), found)) return false;
         const std::optional<ValueId> attends = flags_of(mask, fill, std::isinf(*hidden), node);
@@ -149,18 +162,23 @@ private:
             return inverted ? graph_.add_constant(graph_.value(mask).name + "_attends", std::move(flags)) : mask;
         }
         if (!infinite) return std::nullopt;
-        return inverted ? rewriter_.insert(make_call("aten::logical_not", {{"self", mask}}, origin), graph_.value(mask).name + "_attends", dense_type(DType::Bool, type.sizes)) : mask;
+        return inverted ? rewriter_.insert(make_call("aten::logical_not", {{"self", mask}}, origin),
+                                           graph_.value(mask).name + "_attends", dense_type(DType::Bool, type.sizes))
+                        : mask;
     }
     ValueId added_for(ValueId mask, bool inverted, double hidden, const Node &origin) {
-        return rewriter_.insert(make_call("aten::where.Scalar", {{"condition", mask}, {"self", inverted ? hidden : 0.0}, {"other", inverted ? 0.0 : hidden}}, origin),
-                                graph_.value(mask).name + "_added", dense_type(DType::Float32, graph_.type(mask).sizes));
+        return rewriter_.insert(
+            make_call("aten::where.Scalar",
+                      {{"condition", mask}, {"self", inverted ? hidden : 0.0}, {"other", inverted ? 0.0 : hidden}}, origin),
+            graph_.value(mask).name + "_added", dense_type(DType::Float32, graph_.type(mask).sizes));
     }
 
     ValueId together(const std::vector<ValueId> &masks, const Node &origin) {
         ValueId sum = masks[0];
         for (size_t i = 1; i < masks.size(); i++) {
             const Sizes sizes = broadcast(graph_.type(sum).sizes, graph_.type(masks[i]).sizes);
-            sum = rewriter_.insert(make_call("aten::add.Tensor", {{"self", sum}, {"other", masks[i]}}, origin), graph_.value(sum).name + "_masks", dense_type(graph_.type(sum).dtype, sizes));
+            sum = rewriter_.insert(make_call("aten::add.Tensor", {{"self", sum}, {"other", masks[i]}}, origin),
+                                   graph_.value(sum).name + "_masks", dense_type(graph_.type(sum).dtype, sizes));
         }
         return sum;
     }
@@ -172,7 +190,8 @@ private:
         Sizes dims;
         for (size_t d = 0; d < sizes.size(); d++) dims.emplace_back(static_cast<int64_t>(d));
         std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
-        return rewriter_.insert(make_call("aten::permute", {{"self", keys}, {"dims", dims}}, origin), graph_.value(keys).name + "_rows", dense_type(graph_.type(keys).dtype, std::move(sizes)));
+        return rewriter_.insert(make_call("aten::permute", {{"self", keys}, {"dims", dims}}, origin),
+                                graph_.value(keys).name + "_rows", dense_type(graph_.type(keys).dtype, std::move(sizes)));
     }
 
     Graph &graph_;

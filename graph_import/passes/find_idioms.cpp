@@ -20,13 +20,16 @@ public:
         if (!product) return {};
         for (const auto &[weight, scaled] : {*product, swapped(*product)}) {
             const Sizes &sizes = graph_.type(scaled).sizes;
-            if (graph_.type(weight).sizes.size() != 1 || sizes.empty() || !(graph_.type(weight).sizes[0] == sizes.back())) continue;
+            if (graph_.type(weight).sizes.size() != 1 || sizes.empty() || !(graph_.type(weight).sizes[0] == sizes.back()))
+                continue;
             const std::optional<Pair> inner = operands(rewriter_.producer(scaled), "aten::mul.Tensor");
             if (!inner) continue;
             for (const auto &[x, root] : {*inner, swapped(*inner)}) {
                 const std::optional<double> eps = mean_square_root(x, root);
                 if (!eps || graph_.type(x).dtype != graph_.type(node.outputs[0]).dtype) continue;
-                return make_call("aten::rms_norm", {{"input", x}, {"normalized_shape", Sizes{sizes.back()}}, {"weight", weight}, {"eps", *eps}}, node);
+                return make_call("aten::rms_norm",
+                                 {{"input", x}, {"normalized_shape", Sizes{sizes.back()}}, {"weight", weight}, {"eps", *eps}},
+                                 node);
             }
         }
         return {};
@@ -45,13 +48,15 @@ public:
             if (!sum || rewriter_.producer(*inner)->number("alpha") != 1) continue;
             for (const auto &[same, cubic] : {*sum, swapped(*sum)}) {
                 const std::optional<ValueId> cube = times(cubic, 0.044715);
-                if (same == *x && cube && is_cube(*cube, *x)) return make_call("aten::gelu", {{"self", *x}, {"approximate", std::string("tanh")}}, node);
+                if (same == *x && cube && is_cube(*cube, *x))
+                    return make_call("aten::gelu", {{"self", *x}, {"approximate", std::string("tanh")}}, node);
             }
         }
         return {};
     }
 
-    // Attention of keys and values that were repeated for each head of a group: [.., heads, keys, depth] by views and an expansion of
+    // Attention of keys and values that were repeated for each head of a group: [.., heads, keys, depth] by views and an
+    // expansion of
     // [.., heads, 1, keys, depth].
     std::optional<Node> grouped_queries(const Node &node) const {
         if (node.target != "aten::scaled_dot_product_attention" || node.flag("enable_gqa")) return {};
@@ -73,7 +78,9 @@ private:
     using Pair = std::pair<ValueId, ValueId>;
     static Pair swapped(const Pair &pair) { return {pair.second, pair.first}; }
 
-    std::optional<Pair> operands(const Node *node, std::string_view target) const { return node == nullptr ? std::nullopt : operands(*node, target); }
+    std::optional<Pair> operands(const Node *node, std::string_view target) const {
+        return node == nullptr ? std::nullopt : operands(*node, target);
+    }
     std::optional<Pair> operands(const Node &node, std::string_view target) const {
         if (node.target != target) return {};
         const auto *self = std::get_if<ValueId>(node.find("self")), *other = std::get_if<ValueId>(node.find("other"));
@@ -92,12 +99,15 @@ private:
     std::optional<ValueId> times(ValueId id, double factor) const { return with_number(id, "aten::mul.Tensor", factor); }
     std::optional<ValueId> plus(ValueId id, double term) const {
         const Node *node = rewriter_.producer(id);
-        return node != nullptr && node->target == "aten::add.Tensor" && node->number("alpha") == 1 ? with_number(id, "aten::add.Tensor", term) : std::nullopt;
+        return node != nullptr && node->target == "aten::add.Tensor" && node->number("alpha") == 1
+                   ? with_number(id, "aten::add.Tensor", term)
+                   : std::nullopt;
     }
 
     bool is_cube(ValueId id, ValueId x) const {
         const Node *node = rewriter_.producer(id);
-        return node != nullptr && node->target == "aten::pow.Tensor_Scalar" && node->number("exponent") == 3 && node->tensor("self") == x;
+        return node != nullptr && node->target == "aten::pow.Tensor_Scalar" && node->number("exponent") == 3 &&
+               node->tensor("self") == x;
     }
 
     // eps of rsqrt(mean(x * x, -1, keepdim) + eps).
@@ -105,7 +115,9 @@ private:
         const Node *rsqrt = rewriter_.producer(root);
         if (rsqrt == nullptr || rsqrt->target != "aten::rsqrt") return {};
         const Node *sum = rewriter_.producer(rsqrt->tensor("self"));
-        if (sum == nullptr || sum->target != "aten::add.Tensor" || !std::holds_alternative<ValueId>(*sum->find("self")) || std::holds_alternative<ValueId>(*sum->find("other")) || sum->number("alpha") != 1) return {};
+        if (sum == nullptr || sum->target != "aten::add.Tensor" || !std::holds_alternative<ValueId>(*sum->find("self")) ||
+            std::holds_alternative<ValueId>(*sum->find("other")) || sum->number("alpha") != 1)
+            return {};
         const Node *mean = rewriter_.producer(sum->tensor("self"));
         if (mean == nullptr || mean->target != "aten::mean.dim" || !mean->flag("keepdim")) return {};
         const std::vector<int64_t> dims = mean->integers("dim");
@@ -116,7 +128,7 @@ private:
         return sum->number("other");
     }
 
-    static constexpr size_t from_heads = 3;   // heads, keys and depth are the last dimensions
+    static constexpr size_t from_heads = 3;  // heads, keys and depth are the last dimensions
     const SymInt &heads_of(ValueId id) const {
         const Sizes &sizes = graph_.type(id).sizes;
         return sizes[sizes.size() - from_heads];
@@ -124,8 +136,10 @@ private:
     // The tensor whose heads are repeated one by one.
     std::optional<ValueId> before_repeat(ValueId id) const {
         const Node *joined = rewriter_.producer(id);
-        const Node *expanded = joined != nullptr && joined->target == "aten::view" ? rewriter_.producer(joined->tensor("self")) : nullptr;
-        const Node *apart = expanded != nullptr && expanded->target == "aten::expand" ? rewriter_.producer(expanded->tensor("self")) : nullptr;
+        const Node *expanded =
+            joined != nullptr && joined->target == "aten::view" ? rewriter_.producer(joined->tensor("self")) : nullptr;
+        const Node *apart =
+            expanded != nullptr && expanded->target == "aten::expand" ? rewriter_.producer(expanded->tensor("self")) : nullptr;
         if (apart == nullptr || apart->target != "aten::view") return {};
         const ValueId source = apart->tensor("self");
         const Sizes &own = graph_.type(source).sizes, &copies = graph_.type(expanded->outputs[0]).sizes;

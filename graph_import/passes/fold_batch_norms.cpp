@@ -23,7 +23,8 @@ std::optional<Affine> affine_of(const Graph &graph, const Node &norm, int64_t ch
         for (int64_t i = 0; i < channels; i++) result.push_back(element_as_double(dense, i));
         return result;
     };
-    const auto weight = values("weight", 1), bias = values("bias", 0), mean = values("running_mean", 0), variance = values("running_var", 1);
+    const auto weight = values("weight", 1), bias = values("bias", 0), mean = values("running_mean", 0),
+               variance = values("running_var", 1);
     if (!weight || !bias || !mean || !variance) return std::nullopt;
     const double eps = norm.number("eps");
     Affine affine;

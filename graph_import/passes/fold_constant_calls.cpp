@@ -12,7 +12,7 @@ namespace atalla {
 namespace {
 
 // A result may be larger than what it is computed from, but not by much beyond this: `zeros(1 << 20, 1 << 10)` stays a call.
-constexpr int64_t largest_result = int64_t{4} << 20;   // bytes
+constexpr int64_t largest_result = int64_t{4} << 20;  // bytes
 
 bool is_random_or_empty(std::string_view target) {
     return target.starts_with("aten::empty") || target.starts_with("aten::new_empty") || target.find("rand") != target.npos ||
@@ -56,7 +56,7 @@ int fold_constant_calls(Graph &graph) {
         try {
             results = interpret_node(graph, node, [&](ValueId id) -> const HostTensor & { return constants.at(id); });
         } catch (const Error &) {
-            return;   // an argument that is not constant, or a variant that the host does not have: it stays a call
+            return;  // an argument that is not constant, or a variant that the host does not have: it stays a call
         }
         for (size_t i = 0; i < results.size(); i++) {
             constants[node.outputs[i]] = results[i];

@@ -51,7 +51,8 @@ int fold_masks(Graph &graph) {
     Rewriter rewriter(graph);
     return rewriter.sweep([&](Node &node) {
         // x & true is x.
-        if (node.target == "aten::__and__.Tensor" || node.target == "aten::bitwise_and.Tensor" || node.target == "aten::logical_and") {
+        if (node.target == "aten::__and__.Tensor" || node.target == "aten::bitwise_and.Tensor" ||
+            node.target == "aten::logical_and") {
             for (const auto &[mask, other] : {std::pair("self", "other"), std::pair("other", "self")}) {
                 const HostTensor *data = constant(node, mask);
                 const auto *kept = std::get_if<ValueId>(node.find(other));

@@ -41,7 +41,9 @@ const Names others = {
 // Larger matrices cost more than a transform in steps would.
 constexpr int64_t longest = 1024;
 
-DType part_of(DType dtype) { return dtype == DType::Complex32 ? DType::Float16 : dtype == DType::Complex128 ? DType::Float64 : DType::Float32; }
+DType part_of(DType dtype) {
+    return dtype == DType::Complex32 ? DType::Float16 : dtype == DType::Complex128 ? DType::Float64 : DType::Float32;
+}
 
 class Lowering {
 public:
@@ -58,7 +60,9 @@ public:
     }
 
 private:
-    bool is_complex_value(ValueId id) const { return graph_.value(id).kind == Value::Kind::Tensor && is_complex(graph_.type(id).dtype); }
+    bool is_complex_value(ValueId id) const {
+        return graph_.value(id).kind == Value::Kind::Tensor && is_complex(graph_.type(id).dtype);
+    }
 
     bool touches_complex(const Node &node) const {
         bool found = false;
@@ -73,16 +77,21 @@ private:
         for (const Node &node : graph_.nodes) {
             if (!touches_complex(node)) continue;
             any = true;
-            if (!linear_in_parts.contains(node.target) && !products.contains(node.target) && !others.contains(node.target)) return false;
+            if (!linear_in_parts.contains(node.target) && !products.contains(node.target) && !others.contains(node.target))
+                return false;
             if (node.target.starts_with("aten::_fft") && !is_known_transform(node)) return false;
-            if (node.target == "aten::div.Tensor" && (node.find("other") == nullptr || (std::holds_alternative<ValueId>(*node.find("other")) && is_complex_value(node.tensor("other"))))) return false;
+            if (node.target == "aten::div.Tensor" &&
+                (node.find("other") == nullptr ||
+                 (std::holds_alternative<ValueId>(*node.find("other")) && is_complex_value(node.tensor("other")))))
+                return false;
             for (const NamedArgument &argument : node.arguments)
                 if (std::holds_alternative<Complex>(argument.value)) return false;
         }
         for (const GraphInput &input : graph_.inputs)
             if (input.value && is_complex_value(input.value) && graph_.constant_data(input.value) == nullptr) return false;
         for (const GraphOutput &output : graph_.outputs)
-            if (const auto *id = std::get_if<ValueId>(&output.value); id != nullptr && *id && is_complex_value(*id)) return false;
+            if (const auto *id = std::get_if<ValueId>(&output.value); id != nullptr && *id && is_complex_value(*id))
+                return false;
         return any;
     }
 
@@ -90,19 +99,24 @@ private:
         const Sizes &sizes = graph_.type(node.tensor("self")).sizes;
         if (!is_constant(sizes) || !is_constant(graph_.type(node.outputs.at(0)).sizes)) return false;
         for (int64_t dim : node.integers("dim"))
-            if (sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim)).value() > longest) return false;
+            if (sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim)).value() > longest)
+                return false;
         return node.target != "aten::_fft_c2r" || node.integer("last_dim_size") <= longest;
     }
 
-    ValueId call(const Node &origin, const std::string &target, std::vector<NamedArgument> arguments, Sizes sizes, DType dtype) {
+    ValueId call(const Node &origin, const std::string &target, std::vector<NamedArgument> arguments, Sizes sizes,
+                 DType dtype) {
         const ValueId named = origin.outputs.at(0);
-        return rewriter_.insert(make_call(target, std::move(arguments), origin), fmt::format("{}_part", graph_.value(named).name), dense_type(dtype, std::move(sizes)));
+        return rewriter_.insert(make_call(target, std::move(arguments), origin),
+                                fmt::format("{}_part", graph_.value(named).name), dense_type(dtype, std::move(sizes)));
     }
     ValueId both(const Node &origin, const char *target, ValueId a, ValueId b) {
         const Sizes sizes = broadcast(graph_.type(a).sizes, graph_.type(b).sizes);
         return call(origin, target, {{"self", a}, {"other", b}}, sizes, graph_.type(a).dtype);
     }
-    ValueId each(const Node &origin, const char *target, ValueId x) { return call(origin, target, {{"self", x}}, graph_.type(x).sizes, graph_.type(x).dtype); }
+    ValueId each(const Node &origin, const char *target, ValueId x) {
+        return call(origin, target, {{"self", x}}, graph_.type(x).sizes, graph_.type(x).dtype);
+    }
 
     // The parts of an operand; a real one has no imaginary part.
     Pair parts(ValueId id) {
@@ -111,12 +125,15 @@ private:
         const HostTensor data = dense_copy(*graph_.constant_data(id));
         const DType dtype = part_of(data.dtype);
         HostTensor halves[2] = {make_tensor(dtype, data.sizes), make_tensor(dtype, data.sizes)};
-        HostTensor words = data;   // pairs of real numbers
+        HostTensor words = data;  // pairs of real numbers
         words.dtype = dtype;
         for (int64_t i = 0; i < data.elements(); i++)
-            for (int part = 0; part < 2; part++) store_double(mutable_data(halves[part]) + i * element_bytes(dtype), dtype, element_as_double(words, 2 * i + part));
+            for (int part = 0; part < 2; part++)
+                store_double(mutable_data(halves[part]) + i * element_bytes(dtype), dtype,
+                             element_as_double(words, 2 * i + part));
         const std::string name = graph_.value(id).name;
-        return pairs_[id] = {graph_.add_constant(name + "_real", std::move(halves[0])), graph_.add_constant(name + "_imaginary", std::move(halves[1]))};
+        return pairs_[id] = {graph_.add_constant(name + "_real", std::move(halves[0])),
+                             graph_.add_constant(name + "_imaginary", std::move(halves[1]))};
     }
 
     void set(const Node &node, Pair pair, size_t index = 0) { pairs_[node.outputs.at(index)] = pair; }
@@ -138,33 +155,39 @@ private:
         if (products.contains(target)) return multiply(node);
         if (target == "aten::polar") {
             const ValueId length = node.tensor("abs"), angle = node.tensor("angle");
-            return set(node, {both(node, "aten::mul.Tensor", length, each(node, "aten::cos", angle)), both(node, "aten::mul.Tensor", length, each(node, "aten::sin", angle))});
+            return set(node, {both(node, "aten::mul.Tensor", length, each(node, "aten::cos", angle)),
+                              both(node, "aten::mul.Tensor", length, each(node, "aten::sin", angle))});
         }
         if (target == "aten::complex") return set(node, {node.tensor("real"), node.tensor("imag")});
         const ValueId self = node.tensor("self");
         if (target == "aten::view_as_complex") {
             const auto part = [&](int64_t index) {
-                return call(node, "aten::select.int", {{"self", self}, {"dim", SymInt(-1)}, {"index", SymInt(index)}}, graph_.type(node.outputs[0]).sizes, graph_.type(self).dtype);
+                return call(node, "aten::select.int", {{"self", self}, {"dim", SymInt(-1)}, {"index", SymInt(index)}},
+                            graph_.type(node.outputs[0]).sizes, graph_.type(self).dtype);
             };
             return set(node, {part(0), part(1)});
         }
         const Pair x = parts(self);
         if (target == "aten::view_as_real") {
             const std::vector<ValueId> halves = {x.real, whole(node, x).imaginary};
-            return give(node, call(node, "aten::stack", {{"tensors", halves}, {"dim", SymInt(-1)}}, graph_.type(node.outputs[0]).sizes, graph_.type(x.real).dtype));
+            return give(node, call(node, "aten::stack", {{"tensors", halves}, {"dim", SymInt(-1)}},
+                                   graph_.type(node.outputs[0]).sizes, graph_.type(x.real).dtype));
         }
         if (target == "aten::real") return give(node, x.real);
         if (target == "aten::imag") return give(node, whole(node, x).imaginary);
         if (target == "aten::angle") return give(node, both(node, "aten::atan2", whole(node, x).imaginary, x.real));
         if (target == "aten::abs") {
-            const ValueId squares = both(node, "aten::add.Tensor", both(node, "aten::mul.Tensor", x.real, x.real), both(node, "aten::mul.Tensor", whole(node, x).imaginary, whole(node, x).imaginary));
+            const ValueId squares = both(node, "aten::add.Tensor", both(node, "aten::mul.Tensor", x.real, x.real),
+                                         both(node, "aten::mul.Tensor", whole(node, x).imaginary, whole(node, x).imaginary));
             return give(node, each(node, "aten::sqrt", squares));
         }
         if (target == "aten::_to_copy") {
             if (!is_complex_value(node.outputs[0])) return give(node, x.real);
             const DType dtype = part_of(graph_.type(node.outputs[0]).dtype);
             const auto converted = [&](ValueId part) {
-                return graph_.type(part).dtype == dtype ? part : call(node, "aten::_to_copy", {{"self", part}, {"dtype", dtype}}, graph_.type(part).sizes, dtype);
+                return graph_.type(part).dtype == dtype
+                           ? part
+                           : call(node, "aten::_to_copy", {{"self", part}, {"dtype", dtype}}, graph_.type(part).sizes, dtype);
             };
             const Pair pair = whole(node, x);
             return set(node, {converted(pair.real), converted(pair.imaginary)});
@@ -210,13 +233,16 @@ private:
         const DType dtype = part_of(graph_.type(node.outputs[0]).dtype);
         const Argument by = *node.find(second);
         const Pair x = parts(node.tensor("self"));
-        const auto product = [&](ValueId a, Argument b) { return call(node, node.target, {{"self", a}, {second, std::move(b)}}, sizes, dtype); };
+        const auto product = [&](ValueId a, Argument b) {
+            return call(node, node.target, {{"self", a}, {second, std::move(b)}}, sizes, dtype);
+        };
         const auto *id = std::get_if<ValueId>(&by);
         if (id == nullptr) return set(node, {product(x.real, by), x.imaginary ? product(x.imaginary, by) : ValueId{}});
         const Pair y = parts(*id);
         if (!x.imaginary) return set(node, {product(x.real, y.real), product(x.real, y.imaginary)});
         if (!y.imaginary) return set(node, {product(x.real, y.real), product(x.imaginary, y.real)});
-        set(node, {both(node, "aten::sub.Tensor", product(x.real, y.real), product(x.imaginary, y.imaginary)), both(node, "aten::add.Tensor", product(x.real, y.imaginary), product(x.imaginary, y.real))});
+        set(node, {both(node, "aten::sub.Tensor", product(x.real, y.real), product(x.imaginary, y.imaginary)),
+                   both(node, "aten::add.Tensor", product(x.real, y.imaginary), product(x.imaginary, y.real))});
     }
 
     // Sums, differences, and quotients by real numbers.
@@ -240,10 +266,10 @@ private:
     // ---- Fourier transforms
 
     struct Axis {
-        int64_t dim, from, to;   // elements along it, before and after
+        int64_t dim, from, to;  // elements along it, before and after
         double scale;
         bool forward;
-        bool halved = false;     // what comes in is the first half of numbers whose second half is its mirror image
+        bool halved = false;  // what comes in is the first half of numbers whose second half is its mirror image
     };
 
     // One factor for each result and each element: cos and sin of their product's share of a turn.
@@ -255,9 +281,12 @@ private:
             for (int64_t j = 0; j < axis.from; j++, at += element_bytes(dtype)) {
                 const double angle = 2 * M_PI * static_cast<double>(k * j % turn) / static_cast<double>(turn);
                 const bool alone = !axis.halved || j == 0 || 2 * j == turn;
-                store_double(at, dtype, (sine ? std::sin(angle) * (axis.forward ? -1 : 1) : std::cos(angle)) * axis.scale * (alone ? 1 : 2));
+                store_double(
+                    at, dtype,
+                    (sine ? std::sin(angle) * (axis.forward ? -1 : 1) : std::cos(angle)) * axis.scale * (alone ? 1 : 2));
             }
-        return graph_.add_constant(fmt::format("{}_{}", graph_.value(origin.outputs.at(0)).name, sine ? "sines" : "cosines"), std::move(data));
+        return graph_.add_constant(fmt::format("{}_{}", graph_.value(origin.outputs.at(0)).name, sine ? "sines" : "cosines"),
+                                   std::move(data));
     }
 
     ValueId along(const Node &origin, ValueId x, ValueId factors, const Axis &axis) {
@@ -285,9 +314,11 @@ private:
         const DType dtype = graph_.type(x.real).dtype;
         const ValueId cosines = matrix(origin, axis, false, dtype), sines = matrix(origin, axis, true, dtype);
         if (!x.imaginary) return {along(origin, x.real, cosines, axis), along(origin, x.real, sines, axis)};
-        const ValueId real = both(origin, "aten::sub.Tensor", along(origin, x.real, cosines, axis), along(origin, x.imaginary, sines, axis));
+        const ValueId real =
+            both(origin, "aten::sub.Tensor", along(origin, x.real, cosines, axis), along(origin, x.imaginary, sines, axis));
         if (axis.halved) return {real, {}};
-        return {real, both(origin, "aten::add.Tensor", along(origin, x.real, sines, axis), along(origin, x.imaginary, cosines, axis))};
+        return {real, both(origin, "aten::add.Tensor", along(origin, x.real, sines, axis),
+                           along(origin, x.imaginary, cosines, axis))};
     }
 
     void transform(Node &node) {
@@ -296,7 +327,8 @@ private:
         const auto rank = static_cast<int64_t>(own.size());
         std::vector<int64_t> dims = node.integers("dim");
         for (int64_t &dim : dims) dim += dim < 0 ? rank : 0;
-        const int64_t normalization = node.integer("normalization");   // 0: none, 1: by the root of the number of elements, 2: by it
+        const int64_t normalization =
+            node.integer("normalization");  // 0: none, 1: by the root of the number of elements, 2: by it
         const bool to_real = node.target == "aten::_fft_c2r", from_real = node.target == "aten::_fft_r2c";
         const bool forward = !to_real && (from_real || node.flag("forward"));
         std::vector<Axis> axes;
@@ -318,8 +350,10 @@ private:
         }
         if (from_real) std::rotate(axes.begin(), axes.end() - 1, axes.end());
         for (const Axis &axis : axes) x = transformed(node, x, axis);
-        if (to_real) give(node, x.real);
-        else set(node, x);
+        if (to_real)
+            give(node, x.real);
+        else
+            set(node, x);
     }
 
     Graph &graph_;

@@ -1,5 +1,5 @@
-// Images with channels innermost from one convolution of places to the next: with a kernel of one element it is a linear layer over
-// the channels then, and no vector of channels is taken apart.
+// Images with channels innermost from one convolution of places to the next: with a kernel of one element it is a linear layer
+// over the channels then, and no vector of channels is taken apart.
 #include <algorithm>
 #include <map>
 
@@ -19,12 +19,18 @@ public:
 
     void visit(Node &node) {
         if (node.outputs.size() != 1 || !node.outputs[0] || graph_.value(node.outputs[0]).kind != Value::Kind::Tensor) return;
-        if (node.target == "aten::conv2d") convolution(node);
-        else if (node.target == "aten::max_pool2d" || node.target == "aten::avg_pool2d") pooling(node);
-        else if (node.target == "aten::cat") cat(node);
-        else if (node.target == "aten::mean.dim") mean(node);
-        else if (node.target == "aten::add.Tensor" || node.target == "aten::mul.Tensor") of_two(node);
-        else if (is_element_wise(node.target)) of_one(node);
+        if (node.target == "aten::conv2d")
+            convolution(node);
+        else if (node.target == "aten::max_pool2d" || node.target == "aten::avg_pool2d")
+            pooling(node);
+        else if (node.target == "aten::cat")
+            cat(node);
+        else if (node.target == "aten::mean.dim")
+            mean(node);
+        else if (node.target == "aten::add.Tensor" || node.target == "aten::mul.Tensor")
+            of_two(node);
+        else if (is_element_wise(node.target))
+            of_one(node);
     }
 
 private:
@@ -32,7 +38,8 @@ private:
     ValueId inside(ValueId id) const {
         if (const auto found = inside_.find(id); found != inside_.end()) return found->second;
         const Node *producer = rewriter_.producer(id);
-        const bool turned = producer != nullptr && producer->target == "aten::permute" && producer->integers("dims") == constant_sizes(to_outside);
+        const bool turned = producer != nullptr && producer->target == "aten::permute" &&
+                            producer->integers("dims") == constant_sizes(to_outside);
         return turned ? producer->tensor("self") : ValueId{};
     }
     const Sizes &sizes(ValueId id) const { return graph_.type(id).sizes; }
@@ -41,7 +48,8 @@ private:
         return dense_type(graph_.type(image).dtype, {all[0], all[2], all[3], all[1]});
     }
     ValueId turned_in(ValueId image, const Node &origin) {
-        return rewriter_.insert(make_call("aten::permute", {{"self", image}, {"dims", to_inside}}, origin), graph_.value(image).name + "_places", inside_type(image));
+        return rewriter_.insert(make_call("aten::permute", {{"self", image}, {"dims", to_inside}}, origin),
+                                graph_.value(image).name + "_places", inside_type(image));
     }
     // The node's result is that of `value`, with channels innermost.
     void become(Node &node, ValueId value) {
@@ -49,13 +57,17 @@ private:
         node = make_call("aten::permute", {{"self", value}, {"dims", to_outside}}, node);
         rewriter_.count();
     }
-    ValueId insert(Node call, const Node &of) { return rewriter_.insert(std::move(call), graph_.value(of.outputs[0]).name + "_places", inside_type(of.outputs[0])); }
+    ValueId insert(Node call, const Node &of) {
+        return rewriter_.insert(std::move(call), graph_.value(of.outputs[0]).name + "_places", inside_type(of.outputs[0]));
+    }
 
     void convolution(Node &node) {
         const ValueId image = node.tensor("input"), weight = node.tensor("weight");
         const HostTensor *data = graph_.constant_data(weight);
         if (data == nullptr || sizes(image).size() != 4) return;
-        const auto all = [&](const char *name, int64_t wanted) { return std::ranges::all_of(node.integers(name), [&](int64_t n) { return n == wanted; }); };
+        const auto all = [&](const char *name, int64_t wanted) {
+            return std::ranges::all_of(node.integers(name), [&](int64_t n) { return n == wanted; });
+        };
         if (node.integer("groups") == 1 && data->sizes[2] * data->sizes[3] == 1 && all("stride", 1) && all("padding", 0)) {
             if (!windows_) linear(node, image, *data);
             return;
@@ -82,15 +94,19 @@ private:
         if (!channels.is_constant() || channels.value() < least_channels) return;
         const Node *before = rewriter_.producer(image);
         const bool alone = uses_[static_cast<size_t>(image.index)].size() == 1 && !graph_.is_output(image);
-        if (node.target != "aten::max_pool2d" || before == nullptr || !alone || (before->target != "aten::relu" && before->target != "aten::hardtanh")) return stand_between(node);
+        if (node.target != "aten::max_pool2d" || before == nullptr || !alone ||
+            (before->target != "aten::relu" && before->target != "aten::hardtanh"))
+            return stand_between(node);
         // What keeps the order of elements is that of fewer, and there, behind the maxima.
-        const Node behind = *before;   // what is inserted may move it
-        const ValueId largest = rewriter_.insert(call_on(behind.tensor("self"), node, node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
+        const Node behind = *before;  // what is inserted may move it
+        const ValueId largest = rewriter_.insert(call_on(behind.tensor("self"), node, node),
+                                                 graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
         become(node, insert(call_on(turned_in(largest, node), behind, node), node));
     }
     // A call between the transpose that made its image and one behind it: one kernel with these.
     void stand_between(Node &node) {
-        const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node), graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
+        const ValueId result = rewriter_.insert(make_call(node.target, node.arguments, node),
+                                                graph_.value(node.outputs[0]).name + "_planes", graph_.type(node.outputs[0]));
         become(node, turned_in(result, node));
     }
 
@@ -108,7 +124,8 @@ private:
         HostTensor matrix = weight;
         matrix.sizes.resize(2);
         matrix.strides.resize(2);
-        const ValueId constant = graph_.add_constant(graph_.value(node.tensor("weight")).name + "_matrix", matrix.is_dense() ? matrix : dense_copy(matrix));
+        const ValueId constant = graph_.add_constant(graph_.value(node.tensor("weight")).name + "_matrix",
+                                                     matrix.is_dense() ? matrix : dense_copy(matrix));
         const ValueId known = inside(image), input = known ? known : turned_in(image, node);
         inside_[image] = input;
         std::vector<NamedArgument> arguments = {{"input", input}, {"weight", constant}};
@@ -158,17 +175,18 @@ private:
             node = std::move(call);
             return;
         }
-        const ValueId result = rewriter_.insert(std::move(call), graph_.value(node.outputs[0]).name + "_places", dense_type(graph_.type(self).dtype, {all[0], all[3]}));
+        const ValueId result = rewriter_.insert(std::move(call), graph_.value(node.outputs[0]).name + "_places",
+                                                dense_type(graph_.type(self).dtype, {all[0], all[3]}));
         node = make_call("aten::view", {{"self", result}, {"size", sizes(node.outputs[0])}}, node);
     }
 
-    static constexpr int64_t least_channels = 32;   // fewer fill few lanes
+    static constexpr int64_t least_channels = 32;  // fewer fill few lanes
 
     Graph &graph_;
     Rewriter &rewriter_;
     const bool windows_;
-    const std::vector<std::vector<int32_t>> uses_ = graph_.uses();   // before anything changed
-    std::map<ValueId, ValueId> inside_;   // of images, by the values that hold them as PyTorch does
+    const std::vector<std::vector<int32_t>> uses_ = graph_.uses();  // before anything changed
+    std::map<ValueId, ValueId> inside_;                             // of images, by the values that hold them as PyTorch does
 };
 
 }  // namespace

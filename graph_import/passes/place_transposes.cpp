@@ -12,7 +12,8 @@ int place_transposes(Graph &graph) {
         if (!is_element_wise(node.target)) return;
         const ValueId operand = node.tensor("self");
         const Node *transpose = rewriter.producer(operand);
-        if (!transpose || transpose->target != "aten::permute" || uses[operand.index].size() != 1 || graph.is_output(operand)) return;
+        if (!transpose || transpose->target != "aten::permute" || uses[operand.index].size() != 1 || graph.is_output(operand))
+            return;
         const ValueId source = transpose->tensor("self");
         const Argument dims = *transpose->find("dims");
         Node inner = call_on(source, node, node);

@@ -118,8 +118,11 @@ struct Reducer {
         if (given == indices.end() || std::find_if(given + 1, indices.end(), is_given) != indices.end()) return;
         const HostTensor *data = graph.constant_data(*given);
         const Sizes &sizes = graph.type(node.tensor("self")).sizes;
-        const int64_t rank = static_cast<int64_t>(sizes.size()), dim = select ? (node.integer("dim") + rank) % std::max<int64_t>(rank, 1) : given - indices.begin();
-        if (!data || data->sizes.size() != 1 || data->elements() == 0 || data->dtype == DType::Bool || dim >= rank || !sizes[static_cast<size_t>(dim)].is_constant()) return;
+        const int64_t rank = static_cast<int64_t>(sizes.size()),
+                      dim = select ? (node.integer("dim") + rank) % std::max<int64_t>(rank, 1) : given - indices.begin();
+        if (!data || data->sizes.size() != 1 || data->elements() == 0 || data->dtype == DType::Bool || dim >= rank ||
+            !sizes[static_cast<size_t>(dim)].is_constant())
+            return;
         const HostTensor dense = dense_copy(*data);
         const int64_t size = sizes[static_cast<size_t>(dim)].value(), count = dense.elements();
         const auto at = [&](int64_t i) {
@@ -130,7 +133,12 @@ struct Reducer {
         if (first < 0 || last >= size || step < 1) return;
         for (int64_t i = 1; i < count; i++)
             if (at(i) != first + i * step) return;
-        become(node, "aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", SymInt(first)}, {"end", SymInt(last + 1)}, {"step", SymInt(step)}});
+        become(node, "aten::slice.Tensor",
+               {{"self", *node.find("self")},
+                {"dim", SymInt(dim)},
+                {"start", SymInt(first)},
+                {"end", SymInt(last + 1)},
+                {"step", SymInt(step)}});
         slice(node);
     }
 

@@ -11,7 +11,7 @@ bool has_effect(const Node &node) { return node.outputs.empty(); }
 
 int remove_dead(Graph &graph) {
     std::vector<bool> used(graph.values.size());
-    std::set<std::string> symbols;   // that sizes of living values are made of
+    std::set<std::string> symbols;  // that sizes of living values are made of
     const auto use = [&](ValueId id) {
         used[id.index] = true;
         for (const SymInt &size : graph.type(id).sizes) size.collect_symbols(symbols);
@@ -55,7 +55,8 @@ int remove_dead(Graph &graph) {
     }
     std::erase_if(graph.inputs, [&](const GraphInput &input) {
         const bool dead = input.kind == GraphInput::Kind::Constant && input.value && !used[input.value.index] &&
-                          std::none_of(graph.outputs.begin(), graph.outputs.end(), [](const GraphOutput &output) { return output.target >= 0; });
+                          std::none_of(graph.outputs.begin(), graph.outputs.end(),
+                                       [](const GraphOutput &output) { return output.target >= 0; });
         removed += dead;
         return dead;
     });

@@ -12,9 +12,10 @@ namespace atalla {
 
 bool is_element_wise(std::string_view target) {
     static const std::set<std::string_view> element_wise = {
-        "aten::relu", "aten::gelu",   "aten::silu",    "aten::tanh",       "aten::sigmoid", "aten::neg",      "aten::exp",
-        "aten::abs",  "aten::square", "aten::rsqrt",   "aten::sqrt",       "aten::cos",     "aten::sin",      "aten::_to_copy",
-        "aten::erf",  "aten::mish",   "aten::relu6",   "aten::hardswish",  "aten::hardtanh", "aten::hardsigmoid", "aten::leaky_relu"};
+        "aten::relu",     "aten::gelu",        "aten::silu",      "aten::tanh",  "aten::sigmoid", "aten::neg",
+        "aten::exp",      "aten::abs",         "aten::square",    "aten::rsqrt", "aten::sqrt",    "aten::cos",
+        "aten::sin",      "aten::_to_copy",    "aten::erf",       "aten::mish",  "aten::relu6",   "aten::hardswish",
+        "aten::hardtanh", "aten::hardsigmoid", "aten::leaky_relu"};
     return element_wise.contains(target);
 }
 

@@ -58,9 +58,9 @@ private:
 // Calls of one tensor, `self`, that compute each element by itself.
 bool is_element_wise(std::string_view target);
 
-bool same_type(const TensorType &a, const TensorType &b);   // element type and sizes
+bool same_type(const TensorType &a, const TensorType &b);  // element type and sizes
 TensorType dense_type(DType dtype, Sizes sizes);
-Sizes broadcast(Sizes a, Sizes b);   // of two tensors that do
+Sizes broadcast(Sizes a, Sizes b);  // of two tensors that do
 
 // The indices of dimensions that a canonical permute has.
 std::vector<int64_t> permutation(const Node &node);

@@ -1,5 +1,6 @@
-// Rows put together from parts of another tensor's rows, some of them negated, as rotary embeddings turn halves or every other element: a product
-// with a matrix of 1, -1 and 0, which gives each element as it is. Elements that would be moved by several calls pass the array once.
+// Rows put together from parts of another tensor's rows, some of them negated, as rotary embeddings turn halves or every other
+// element: a product with a matrix of 1, -1 and 0, which gives each element as it is. Elements that would be moved by several
+// calls pass the array once.
 #include <algorithm>
 #include <optional>
 
@@ -65,7 +66,9 @@ std::vector<RowPart> row_parts(const Graph &graph, const Rewriter &rewriter, con
 int rotate_rows(Graph &graph) {
     // A product would spread them over the row.
     const std::vector<bool> infinities = intended_infinities(graph);
-    const auto infinite = [&](ValueId id) { return static_cast<size_t>(id.index) < infinities.size() && infinities[static_cast<size_t>(id.index)]; };
+    const auto infinite = [&](ValueId id) {
+        return static_cast<size_t>(id.index) < infinities.size() && infinities[static_cast<size_t>(id.index)];
+    };
     Rewriter rewriter(graph);
     return rewriter.sweep([&](Node &node) {
         const bool stacked = node.target == "aten::stack";
@@ -76,7 +79,9 @@ int rotate_rows(Graph &graph) {
         int64_t results = 0;
         for (const RowPart &part : parts) results += part.count();
         const int64_t length = *row_length(graph, source);
-        if (std::max(length, results) > longest_row || infinite(source) || graph.type(source).dtype != graph.type(node.outputs[0]).dtype) return;
+        if (std::max(length, results) > longest_row || infinite(source) ||
+            graph.type(source).dtype != graph.type(node.outputs[0]).dtype)
+            return;
         // Each result's element of the source: parts one after the other, or the first of each, the second of each, ...
         std::vector<double> matrix;
         const auto add_row = [&](const RowPart &part, int64_t at) {

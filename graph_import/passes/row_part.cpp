@@ -16,13 +16,16 @@ Places::Places(const Sizes &sizes) {
     std::ranges::reverse(axes_);
 }
 
-// Axes are joined where one step of the outer is all of the inner, and each of the joined ones is divided among sizes of the view.
+// Axes are joined where one step of the outer is all of the inner, and each of the joined ones is divided among sizes of the
+// view.
 bool Places::view_as(const Sizes &sizes) {
-    std::vector<Axis> joined;   // from the innermost
+    std::vector<Axis> joined;  // from the innermost
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
         if (axis->size == SymInt(1)) continue;
-        if (!joined.empty() && axis->stride == joined.back().stride * joined.back().size) joined.back().size = joined.back().size * axis->size;
-        else joined.push_back(*axis);
+        if (!joined.empty() && axis->stride == joined.back().stride * joined.back().size)
+            joined.back().size = joined.back().size * axis->size;
+        else
+            joined.push_back(*axis);
     }
     std::vector<Axis> viewed;
     auto from = joined.begin();
@@ -73,15 +76,15 @@ std::optional<Places> Places::after(const Node &node, const Sizes &result) const
 std::optional<RowPart> Places::part_of_rows(const Sizes &whole) const {
     if (!offset_.is_constant() || !whole.back().is_constant()) return {};
     const SymInt row = whole.back();
-    std::optional<SymInt> part;   // known once an axis steps from row to row
-    SymInt stride = 1;            // of the next axis, if elements follow each other
+    std::optional<SymInt> part;  // known once an axis steps from row to row
+    SymInt stride = 1;           // of the next axis, if elements follow each other
     for (auto axis = axes_.rbegin(); axis != axes_.rend(); ++axis) {
         if (axis->size == SymInt(1)) continue;
         if (!part && axis->stride == row) part = stride, stride = row;
         if (!(axis->stride == stride)) return {};
         stride = stride * axis->size;
     }
-    if (!part) part = stride, stride = row;   // a single row
+    if (!part) part = stride, stride = row;  // a single row
     if (!part->is_constant() || !(stride == element_count(whole))) return {};
     const RowPart found{offset_.value(), offset_.value() + part->value()};
     return found.start < found.end && found.end <= row.value() ? std::optional(found) : std::nullopt;

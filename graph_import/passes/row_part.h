@@ -1,4 +1,5 @@
-// Which elements of a tensor a chain of views, transposes, selections and slices takes, and whether they are the same part of each row.
+// Which elements of a tensor a chain of views, transposes, selections and slices takes, and whether they are the same part of
+// each row.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,8 @@ public:
     // All of a tensor of these sizes.
     explicit Places(const Sizes &sizes);
 
-    // What a canonical view, permute, select or slice by steps of 1 leaves of them; nothing if the call is another one or has no such strides.
+    // What a canonical view, permute, select or slice by steps of 1 leaves of them; nothing if the call is another one or has
+    // no such strides.
     std::optional<Places> after(const Node &node, const Sizes &result) const;
 
     // If they are, in the order of memory, one part of each row of the tensor.

@@ -37,7 +37,8 @@ bool unify_adaptive(const Graph &graph, Node &node) {
     if (!one && node.target != "aten::adaptive_avg_pool2d" && node.target != "aten::_adaptive_avg_pool2d") return false;
     const size_t dims = one ? 1 : 2;
     const Sizes &in = graph.type(node.tensor("self")).sizes, &out = graph.type(node.outputs[0]).sizes;
-    const Sizes windows(out.end() - static_cast<ptrdiff_t>(dims), out.end()), image(in.end() - static_cast<ptrdiff_t>(dims), in.end());
+    const Sizes windows(out.end() - static_cast<ptrdiff_t>(dims), out.end()),
+        image(in.end() - static_cast<ptrdiff_t>(dims), in.end());
     const Argument self = *node.find("self");
     if (std::all_of(windows.begin(), windows.end(), [](const SymInt &n) { return n == SymInt(1); })) {
         const Sizes mean_of = one ? Sizes{-1} : Sizes{-2, -1};
@@ -58,7 +59,8 @@ bool changes_nothing(const Graph &graph, const Node &node) {
     const bool adaptive = node.target.find("adaptive_avg_pool") != node.target.npos;
     if (!adaptive && !is_padding(node)) return false;
     const std::vector<int64_t> padding = adaptive ? std::vector<int64_t>{} : padding_of(node);
-    return std::ranges::all_of(padding, [](int64_t n) { return n == 0; }) && graph.type(node.tensor("self")).sizes == graph.type(node.outputs[0]).sizes;
+    return std::ranges::all_of(padding, [](int64_t n) { return n == 0; }) &&
+           graph.type(node.tensor("self")).sizes == graph.type(node.outputs[0]).sizes;
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Lists of parts become slices or selections, each a call of its own; a linear layer of which only parts of the result are used becomes a layer
-// for each part, with its rows of the weights.
+// Lists of parts become slices or selections, each a call of its own; a linear layer of which only parts of the result are used
+// becomes a layer for each part, with its rows of the weights.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -19,7 +19,8 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-const Names splits = {"aten::split.Tensor", "aten::split_with_sizes", "aten::split.sizes", "aten::chunk", "aten::unsafe_split.Tensor"};
+const Names splits = {"aten::split.Tensor", "aten::split_with_sizes", "aten::split.sizes", "aten::chunk",
+                      "aten::unsafe_split.Tensor"};
 
 int64_t settled_dim(const Graph &graph, const Node &node) {
     const int64_t dim = node.integer("dim");
@@ -30,16 +31,28 @@ int split_lists(Graph &graph) {
     Rewriter rewriter(graph);
     return rewriter.sweep([&](Node &node) {
         const bool one_each = node.target == "aten::unbind.int";
-        if ((!one_each && !splits.contains(node.target)) || std::ranges::any_of(node.outputs, [](ValueId id) { return !id; })) return;
+        if ((!one_each && !splits.contains(node.target)) || std::ranges::any_of(node.outputs, [](ValueId id) { return !id; }))
+            return;
         const int64_t dim = settled_dim(graph, node);
         const auto part = [&](size_t i, Node call) {
-            rewriter.replace(node.outputs[i], rewriter.insert(std::move(call), fmt::format("{}_part", graph.value(node.outputs[i]).name), graph.type(node.outputs[i])));
+            rewriter.replace(node.outputs[i],
+                             rewriter.insert(std::move(call), fmt::format("{}_part", graph.value(node.outputs[i]).name),
+                                             graph.type(node.outputs[i])));
         };
         SymInt at = 0;
         for (size_t i = 0; i < node.outputs.size(); i++) {
             const SymInt size = one_each ? SymInt(1) : graph.type(node.outputs[i]).sizes[static_cast<size_t>(dim)];
-            if (one_each) part(i, make_call("aten::select.int", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"index", at}}, node));
-            else part(i, make_call("aten::slice.Tensor", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"start", at}, {"end", at + size}, {"step", SymInt(1)}}, node));
+            if (one_each)
+                part(i,
+                     make_call("aten::select.int", {{"self", *node.find("self")}, {"dim", SymInt(dim)}, {"index", at}}, node));
+            else
+                part(i, make_call("aten::slice.Tensor",
+                                  {{"self", *node.find("self")},
+                                   {"dim", SymInt(dim)},
+                                   {"start", at},
+                                   {"end", at + size},
+                                   {"step", SymInt(1)}},
+                                  node));
             at = at + size;
         }
         node.target.clear();
@@ -68,15 +81,18 @@ public:
             if (found == parts_.end()) return;
             const auto &[whole, part] = found->second;
             const Node linear = *rewriter_.producer(whole);
-            std::vector<NamedArgument> arguments = {{"input", *linear.find("input")}, {"weight", rows(linear.tensor("weight"), part)}};
+            std::vector<NamedArgument> arguments = {{"input", *linear.find("input")},
+                                                    {"weight", rows(linear.tensor("weight"), part)}};
             if (const ValueId bias = linear.optional_tensor("bias")) arguments.push_back({"bias", rows(bias, part)});
             Node layer = make_call("aten::linear", std::move(arguments), node);
             const TensorType &result = graph_.type(node.outputs[0]);
             Sizes sizes = graph_.type(whole).sizes;
             sizes.back() = part.end - part.start;
-            if (sizes == result.sizes) node = std::move(layer);
+            if (sizes == result.sizes)
+                node = std::move(layer);
             else {
-                const ValueId value = rewriter_.insert(std::move(layer), graph_.value(node.outputs[0]).name + "_layer", dense_type(result.dtype, sizes));
+                const ValueId value = rewriter_.insert(std::move(layer), graph_.value(node.outputs[0]).name + "_layer",
+                                                       dense_type(result.dtype, sizes));
                 node = make_call("aten::view", {{"self", value}, {"size", result.sizes}}, node);
             }
             rewriter_.count();
@@ -89,7 +105,8 @@ private:
         const auto &users = uses_[static_cast<size_t>(id.index)];
         return !graph_.is_output(id) && std::ranges::all_of(users, [&](int32_t user) {
             const Node &node = graph_.nodes[static_cast<size_t>(user)];
-            const std::optional<Places> left = node.outputs.size() == 1 ? places.after(node, graph_.type(node.outputs[0]).sizes) : std::nullopt;
+            const std::optional<Places> left =
+                node.outputs.size() == 1 ? places.after(node, graph_.type(node.outputs[0]).sizes) : std::nullopt;
             if (!left) return false;
             const std::optional<RowPart> part = left->part_of_rows(whole);
             if (!part || part->end - part->start == whole.back().value()) return in_parts(node.outputs[0], *left, whole, parts);
@@ -109,7 +126,7 @@ private:
     Graph &graph_;
     Rewriter rewriter_;
     std::vector<std::vector<int32_t>> uses_;
-    std::map<ValueId, std::pair<ValueId, RowPart>> parts_;   // a value, and what it is a part of
+    std::map<ValueId, std::pair<ValueId, RowPart>> parts_;  // a value, and what it is a part of
 };
 
 }  // namespace

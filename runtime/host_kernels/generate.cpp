@@ -1,7 +1,7 @@
 // Compiles the host's kernels to one object file and its header: generate FOLDER.
 //
-// Tensors are buffers of 8-bit, int64 or float32 elements, innermost dimension first; a dimension that is repeated has stride 0.
-// Where elements are only moved they are bytes. Indices are inside their dimension: the caller looks.
+// Tensors are buffers of 8-bit, int64 or float32 elements, innermost dimension first; a dimension that is repeated has stride
+// 0. Where elements are only moved they are bytes. Indices are inside their dimension: the caller looks.
 #include <functional>
 #include <iostream>
 #include <string>
@@ -27,7 +27,9 @@ public:
         modules_.push_back(result.compile_to_module(arguments, "atalla_host_" + name, target()));
     }
     void write(const std::string &folder) const {
-        link_modules("atalla_host_kernels", modules_).compile({{OutputFileType::object, folder + "/host_kernels.o"}, {OutputFileType::c_header, folder + "/host_kernels_generated.h"}});
+        link_modules("atalla_host_kernels", modules_)
+            .compile({{OutputFileType::object, folder + "/host_kernels.o"},
+                      {OutputFileType::c_header, folder + "/host_kernels_generated.h"}});
     }
 
 private:

@@ -1,8 +1,8 @@
 /* Runs compiled models (.atl files) on the Atalla accelerator. C interface of libatalla_runtime; docs/runtime.md has a tour.
  *
  * Every function that can fail returns a status; atalla_last_error() then has one sentence about it, per thread.
- * Null pointers are errors, not crashes, except where a parameter says "may be null"; functions without a status give 0 or "" for
- * them. A context that is in use by another call, of another thread or around one of its host kernels, is an error, too. */
+ * Null pointers are errors, not crashes, except where a parameter says "may be null"; functions without a status give 0 or ""
+ * for them. A context that is in use by another call, of another thread or around one of its host kernels, is an error, too. */
 #ifndef ATALLA_H
 #define ATALLA_H
 
@@ -28,8 +28,16 @@ typedef enum {
 
 /* The numbers of PyTorch's exported programs. */
 typedef enum {
-    ATALLA_UINT8 = 1, ATALLA_INT8 = 2, ATALLA_INT16 = 3, ATALLA_INT32 = 4, ATALLA_INT64 = 5, ATALLA_FLOAT16 = 6, ATALLA_FLOAT32 = 7,
-    ATALLA_FLOAT64 = 8, ATALLA_BOOL = 12, ATALLA_BFLOAT16 = 13
+    ATALLA_UINT8 = 1,
+    ATALLA_INT8 = 2,
+    ATALLA_INT16 = 3,
+    ATALLA_INT32 = 4,
+    ATALLA_INT64 = 5,
+    ATALLA_FLOAT16 = 6,
+    ATALLA_FLOAT32 = 7,
+    ATALLA_FLOAT64 = 8,
+    ATALLA_BOOL = 12,
+    ATALLA_BFLOAT16 = 13
 } atalla_dtype;
 
 #define ATALLA_MAX_RANK 64
@@ -65,8 +73,10 @@ ATALLA_API size_t atalla_model_inputs(const atalla_model *model);
 ATALLA_API size_t atalla_model_outputs(const atalla_model *model);
 /* Name, element type and sizes of an input or output; a size that differs from call to call is -1. Pointers live as long as the
  * model. `name`, `dtype`, `rank` and `sizes` may be null. `sizes` has room for ATALLA_MAX_RANK. */
-ATALLA_API atalla_status atalla_model_input(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes);
-ATALLA_API atalla_status atalla_model_output(const atalla_model *model, size_t index, const char **name, int32_t *dtype, int32_t *rank, int64_t *sizes);
+ATALLA_API atalla_status atalla_model_input(const atalla_model *model, size_t index, const char **name, int32_t *dtype,
+                                            int32_t *rank, int64_t *sizes);
+ATALLA_API atalla_status atalla_model_output(const atalla_model *model, size_t index, const char **name, int32_t *dtype,
+                                             int32_t *rank, int64_t *sizes);
 /* Everything that `atalla inspect --json` prints; "" for a null pointer. Lives as long as the model. */
 ATALLA_API const char *atalla_model_json(const atalla_model *model);
 
@@ -76,8 +86,8 @@ ATALLA_API const char *atalla_model_json(const atalla_model *model);
 ATALLA_API atalla_status atalla_context_create(const atalla_model *model, uint64_t step_limit, atalla_context **context);
 ATALLA_API void atalla_context_release(atalla_context *context); /* may be null */
 
-/* Copies the elements. The element type and the number of dimensions must be the model's, and there must be no more elements than it
- * takes; whether the sizes fit is for the run to say. */
+/* Copies the elements. The element type and the number of dimensions must be the model's, and there must be no more elements
+ * than it takes; whether the sizes fit is for the run to say. */
 ATALLA_API atalla_status atalla_set_input(atalla_context *context, size_t index, const atalla_tensor *tensor);
 /* Runs the model on the inputs that were set last; it fits them to one of its specializations. */
 ATALLA_API atalla_status atalla_run(atalla_context *context);

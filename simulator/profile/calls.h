@@ -10,14 +10,15 @@
 
 namespace atalla {
 
-// What a call enters, from begin to before end: a routine that others may enter, too. `name` is of who is called for: a kernel, an ATen node.
+// What a call enters, from begin to before end: a routine that others may enter, too. `name` is of who is called for: a kernel,
+// an ATen node.
 struct CallRange {
     std::string name;
     uint32_t begin = 0, end = 0;  // byte addresses
 };
 
-// Calls run one after the other, in the order in which they are given, each once a run of all of them. From the first packet of a call to before
-// that of the next one, all cycles are of the call.
+// Calls run one after the other, in the order in which they are given, each once a run of all of them. From the first packet of
+// a call to before that of the next one, all cycles are of the call.
 class CallShares : public timing::Observer {
 public:
     CallShares(const Program &program, const std::vector<CallRange> &calls);
@@ -43,9 +44,9 @@ private:
         int32_t packet = -1;
         size_t share = 0;
     };
-    std::vector<Entry> entries_;   // of the calls
-    size_t next_ = 0;              // the call that begins next
-    bool waiting_ = false;         // for the first packet of the call before that
+    std::vector<Entry> entries_;  // of the calls
+    size_t next_ = 0;             // the call that begins next
+    bool waiting_ = false;        // for the first packet of the call before that
     std::vector<SourceShare> shares_;
     size_t current_ = 0;
 };

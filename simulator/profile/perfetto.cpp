@@ -19,7 +19,8 @@ using protozero::pbf_writer;
 namespace field {
 constexpr uint32_t trace_packet = 1;
 namespace packet {
-constexpr uint32_t timestamp = 8, sequence = 10, track_event = 11, interned_data = 12, sequence_flags = 13, track_descriptor = 60;
+constexpr uint32_t timestamp = 8, sequence = 10, track_event = 11, interned_data = 12, sequence_flags = 13,
+                   track_descriptor = 60;
 }
 namespace descriptor {
 constexpr uint32_t uuid = 1, name = 2, process = 3, parent = 5, child_ordering = 11, rank = 12;

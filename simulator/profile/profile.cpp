@@ -108,8 +108,9 @@ private:
         if (counters_.array_rows + counters_.weight_loads == 0) {
             return;
         }
-        const uint64_t pause = counters_.array_rows / static_cast<uint64_t>(machine_.sa.credits) *
-                               static_cast<uint64_t>(std::max<int64_t>(machine_.sa.L + machine_.sa.credit_return - machine_.sa.credits, 0));
+        const uint64_t pause =
+            counters_.array_rows / static_cast<uint64_t>(machine_.sa.credits) *
+            static_cast<uint64_t>(std::max<int64_t>(machine_.sa.L + machine_.sa.credit_return - machine_.sa.credits, 0));
         list_.push_back({"array",
                          fmt::format("{} rows, {} weight loads, {} cycles without credit", grouped(counters_.array_rows),
                                      grouped(counters_.weight_loads), grouped(pause)),
@@ -133,12 +134,13 @@ Roofline make_roofline(const Machine &machine, const Counters &counters, std::op
         roofline.flops = (count(Unit::Alu) + count(Unit::Mul) + count(Unit::Exp) + count(Unit::Reduce)) * lanes;
         // Adder, multiplier and exponential side by side, but for what a packet can hold.
         roofline.peak_flops = static_cast<double>(lanes) * std::min<double>(static_cast<double>(machine.issue.lane_ops),
-                                                                           3.0 / static_cast<double>(machine.vec.ii));
+                                                                            3.0 / static_cast<double>(machine.vec.ii));
     }
     roofline.flops = flops.value_or(roofline.flops);
     roofline.dram_bytes = counters.dram_beats * static_cast<uint64_t>(machine.sdma.beat);
     roofline.peak_bytes = static_cast<double>(machine.sdma.beat) / static_cast<double>(machine.dram.cas);
-    roofline.flops_per_cycle = static_cast<double>(roofline.flops) / static_cast<double>(std::max<uint64_t>(counters.cycles, 1));
+    roofline.flops_per_cycle =
+        static_cast<double>(roofline.flops) / static_cast<double>(std::max<uint64_t>(counters.cycles, 1));
     roofline.flops_per_byte =
         static_cast<double>(roofline.flops) / static_cast<double>(std::max<uint64_t>(roofline.dram_bytes, 1));
     return roofline;
@@ -164,7 +166,8 @@ uint64_t Share::cycles() const { return std::accumulate(stalls.begin(), stalls.e
 
 double Roofline::ceiling() const { return std::min(peak_flops, flops_per_byte * peak_bytes); }
 
-Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest, std::optional<uint64_t> flops) {
+Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest,
+                     std::optional<uint64_t> flops) {
     Profile profile;
     profile.counters = result.counters;
     std::map<std::string, Share> by_func, by_node;

@@ -38,13 +38,13 @@ struct ResourceUse {
 
 // The roofline: work a cycle over work a byte.
 struct Roofline {
-    uint64_t flops = 0;              // of the problem; where that is not known, what array rows did, or lanes where there are none
-    std::string of = "array";        // "array" or "lanes"
-    uint64_t dram_bytes = 0;         // whole beats, instruction fetches included
+    uint64_t flops = 0;        // of the problem; where that is not known, what array rows did, or lanes where there are none
+    std::string of = "array";  // "array" or "lanes"
+    uint64_t dram_bytes = 0;   // whole beats, instruction fetches included
     double flops_per_cycle = 0, flops_per_byte = 0;
-    double peak_flops = 0;           // a cycle, of the array or of the lanes
-    double peak_bytes = 0;           // a cycle, of DRAM
-    double ceiling() const;          // of this intensity
+    double peak_flops = 0;   // a cycle, of the array or of the lanes
+    double peak_bytes = 0;   // a cycle, of DRAM
+    double ceiling() const;  // of this intensity
 };
 
 struct Profile {
@@ -59,8 +59,9 @@ struct Profile {
     double bound_share = 0;  // of the cycles
 };
 
-// `result` must come from a run with RunOptions::per_packet. `hottest`: how many packets to list. `flops`: what the problem asks for,
-// which is less than what ran where tiles are padded or a pipeline has idle stages.
-Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest = 10, std::optional<uint64_t> flops = {});
+// `result` must come from a run with RunOptions::per_packet. `hottest`: how many packets to list. `flops`: what the problem
+// asks for, which is less than what ran where tiles are padded or a pipeline has idle stages.
+Profile make_profile(const Machine &machine, const Program &program, const RunResult &result, size_t hottest = 10,
+                     std::optional<uint64_t> flops = {});
 
 }  // namespace atalla

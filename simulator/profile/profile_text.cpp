@@ -121,9 +121,9 @@ nlohmann::ordered_json shares_json(const std::vector<SourceShare> &shares) {
 std::string profile_text(const Profile &profile, const Machine &machine, const Program &program) {
     const Counters &counters = profile.counters;
     const char *unit = machine.timed() ? "cycles" : "packets";
-    std::string text = fmt::format("{} {}, {} packets, {:.1f} % of slots filled\n", grouped(counters.cycles), unit,
-                                   grouped(counters.packets),
-                                   share_of(counters.operations, counters.packets * static_cast<uint64_t>(machine.issue.slots)));
+    std::string text =
+        fmt::format("{} {}, {} packets, {:.1f} % of slots filled\n", grouped(counters.cycles), unit, grouped(counters.packets),
+                    share_of(counters.operations, counters.packets * static_cast<uint64_t>(machine.issue.slots)));
     if (machine.timed()) {
         const Roofline &roofline = profile.roofline;
         text += fmt::format("bound by {}, {:.1f} % of the cycles\n", profile.bound_by, 100 * profile.bound_share);

@@ -21,11 +21,11 @@ struct UnitTrack {
     const char *name;
 };
 constexpr UnitTrack unit_tracks[] = {
-    {Source::Ex1, Unit::Ex1, "EX1"},       {Source::Ex2, Unit::Ex2, "EX2"},
-    {Source::Ex3, Unit::Ex3, "EX3"},       {Source::Ex4, Unit::Ex4, "EX4"},
-    {Source::Ex5, Unit::Ex5, "EX5"},       {Source::MoveToScalar, Unit::MoveToScalar, "move to scalar"},
-    {Source::Alu, Unit::Alu, "ALU"},       {Source::Mul, Unit::Mul, "MUL"},
-    {Source::Exp, Unit::Exp, "EXP"},       {Source::Reduce, Unit::Reduce, "reduction"},
+    {Source::Ex1, Unit::Ex1, "EX1"}, {Source::Ex2, Unit::Ex2, "EX2"},
+    {Source::Ex3, Unit::Ex3, "EX3"}, {Source::Ex4, Unit::Ex4, "EX4"},
+    {Source::Ex5, Unit::Ex5, "EX5"}, {Source::MoveToScalar, Unit::MoveToScalar, "move to scalar"},
+    {Source::Alu, Unit::Alu, "ALU"}, {Source::Mul, Unit::Mul, "MUL"},
+    {Source::Exp, Unit::Exp, "EXP"}, {Source::Reduce, Unit::Reduce, "reduction"},
 };
 constexpr size_t unit_track_count = std::size(unit_tracks);
 constexpr size_t ex5_track = 4;
@@ -185,7 +185,8 @@ void Recorder::opens_row(uint32_t bank, int64_t row, int64_t at, int64_t ready) 
 }
 
 void Recorder::serves_beat(uint32_t bank, uint32_t address, bool write, int master, int64_t at, int64_t busy) {
-    add(first_bank_ + bank, write ? SliceKind::WriteBeat : SliceKind::ReadBeat, at, busy, -1, static_cast<uint8_t>(master), address);
+    add(first_bank_ + bank, write ? SliceKind::WriteBeat : SliceKind::ReadBeat, at, busy, -1, static_cast<uint8_t>(master),
+        address);
 }
 
 void Recorder::halted(int64_t halt, int64_t last) {

@@ -96,10 +96,10 @@ private:
     Recording recording_;
     size_t first_unit_ = 0, first_vlsu_ = 0, array_ = 0, first_read_ = 0, first_write_ = 0, first_dma_ = 0, first_bank_ = 0;
     int64_t pad_count_;
-    timing::Issued last_access_{};                 // the scalar access under way
-    std::array<timing::Issued, 4> transfers_{};    // by pad
+    timing::Issued last_access_{};               // the scalar access under way
+    std::array<timing::Issued, 4> transfers_{};  // by pad
     int64_t last_seen_ = 0;
-    size_t last_wait_ = SIZE_MAX;                  // the slice that a wait goes on in
+    size_t last_wait_ = SIZE_MAX;  // the slice that a wait goes on in
 };
 
 }  // namespace atalla

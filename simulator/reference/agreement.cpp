@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "simulator/machine_state.h"
-#include "simulator/report.h"
 #include "simulator/reference/reference.h"
+#include "simulator/report.h"
 #include "simulator/timing/timing.h"
 
 namespace atalla {
@@ -82,9 +82,7 @@ Program with_nops(Program program, size_t first, size_t count) {
 // The packets behind move up; branches and jumps by offset still reach what they reached, or what is now in its place.
 Program without_packets(Program program, size_t first, size_t count) {
     const int64_t gone_from = program.packets[first].address, gone = static_cast<int64_t>(count) * packet_bytes;
-    const auto moved = [&](int64_t address) {
-        return address <= gone_from ? address : std::max(gone_from, address - gone);
-    };
+    const auto moved = [&](int64_t address) { return address <= gone_from ? address : std::max(gone_from, address - gone); };
     program.packets.erase(program.packets.begin() + static_cast<std::ptrdiff_t>(first),
                           program.packets.begin() + static_cast<std::ptrdiff_t>(first + count));
     for (PlacedPacket &placed : program.packets) {

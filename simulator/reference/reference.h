@@ -149,8 +149,8 @@ private:
     uint64_t next_age = 0;
     Cycle last_column = past, last_write_column = past;
     std::map<int, Cycle> last_in_group;
-    uint64_t outstanding = 0;         // beats launched and not completed
-    uint64_t busy_since_column = 0;   // cycles since the last column command in which there were some
+    uint64_t outstanding = 0;        // beats launched and not completed
+    uint64_t busy_since_column = 0;  // cycles since the last column command in which there were some
 
     size_t at = 0;
     Cycle look_up_at = 0;

@@ -214,7 +214,8 @@ void Model::check_hazards() {
         if (slot.op == Opcode::lw_vi && m.sa.weight_buffers == 1) {
             for (const Cycle row : rows_issued)
                 if (now - row < m.sa.switch_spacing)
-                    refuse("52", fmt::format("lw.vi issues {} cycles after a gemm.vv, less than {}", now - row, m.sa.switch_spacing));
+                    refuse("52",
+                           fmt::format("lw.vi issues {} cycles after a gemm.vv, less than {}", now - row, m.sa.switch_spacing));
         }
         if (info(slot.op).unit == Unit::Vlsu) {
             const uint32_t row = vreg_row(state, slot);
@@ -222,7 +223,8 @@ void Model::check_hazards() {
                 const bool same = transfer.tile.pad == slot.aux && row >= transfer.tile.pad_row &&
                                   row < transfer.tile.pad_row + transfer.tile.rows;
                 if (same && (slot.op == Opcode::vreg_st || transfer.load))
-                    refuse("53", fmt::format("{} names row {} of pad {}, which belongs to a transfer", info(slot.op).mnemonic, row, slot.aux));
+                    refuse("53", fmt::format("{} names row {} of pad {}, which belongs to a transfer", info(slot.op).mnemonic,
+                                             row, slot.aux));
             }
         }
         if (info(slot.op).unit == Unit::Ex5) {
@@ -233,8 +235,8 @@ void Model::check_hazards() {
                 const std::set<uint64_t> used = bytes_of(transfer.tile);
                 for (uint32_t byte = 0; byte < bytes; byte++) {
                     if (used.contains(scalar_address(slot) + byte))
-                        refuse("53", fmt::format("{} touches memory at 0x{:08X}, which belongs to a transfer", info(slot.op).mnemonic,
-                                                 scalar_address(slot)));
+                        refuse("53", fmt::format("{} touches memory at 0x{:08X}, which belongs to a transfer",
+                                                 info(slot.op).mnemonic, scalar_address(slot)));
                 }
             }
         }

@@ -160,9 +160,7 @@ TimedPacket make_packet(const Machine &machine, const PlacedPacket &placed) {
     const auto operations = std::span(packet.operations).first(packet.values.count);
     const auto kind_of = [](const TimedOperation &operation) { return operation.kind; };
     std::ranges::stable_sort(operations, {}, kind_of);
-    const auto count = [&](OperationKind kind) {
-        return static_cast<uint8_t>(std::ranges::count(operations, kind, kind_of));
-    };
+    const auto count = [&](OperationKind kind) { return static_cast<uint8_t>(std::ranges::count(operations, kind, kind_of)); };
     for (const TimedOperation &operation : operations) {
         if (operation.kind == OperationKind::Unit || operation.kind == OperationKind::ScalarAccess) {
             packet.used_units |= static_cast<uint16_t>(Units::bit(operation.unit));

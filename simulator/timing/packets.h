@@ -20,8 +20,8 @@ enum class OperationKind : uint8_t { Unit, Row, VectorAccess, ScalarAccess, Tran
 
 struct TimedOperation {
     OperationKind kind : 4 = OperationKind::Halt;
-    uint8_t slot : 2 = 0;       // place among the packet's operations, nops left out
-    uint8_t is_write : 1 = 0;   // of ScalarAccess and VectorAccess: a store; of Transfer: pad rows are written
+    uint8_t slot : 2 = 0;      // place among the packet's operations, nops left out
+    uint8_t is_write : 1 = 0;  // of ScalarAccess and VectorAccess: a store; of Transfer: pad rows are written
     union {
         Source unit = Source::Ex1;  // of Unit and ScalarAccess
         uint8_t pad;                // of VectorAccess

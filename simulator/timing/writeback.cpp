@@ -10,10 +10,10 @@ namespace {
 // source before it as there can be.
 size_t longest_wait(const Machine &machine) {
     const auto &vec = machine.vec;
-    const Cycle latency = std::max({machine.ex1.L, machine.ex2.rcp_sqrt_L, machine.ex2.divmod_L, machine.ex2.conv_L, machine.ex3.L,
-                                    machine.ex4.L, machine.ex5.load_hit + std::max(machine.dcache.miss_clean, machine.dcache.miss_dirty),
-                                    vec.add_L, vec.mul_L, vec.cmp_L, vec.exp_L, vec.reduce_L, vec.mov_to_scalar_L, machine.sa.L,
-                                    machine.pad.read_L + machine.vlsu.load_extra});
+    const Cycle latency = std::max(
+        {machine.ex1.L, machine.ex2.rcp_sqrt_L, machine.ex2.divmod_L, machine.ex2.conv_L, machine.ex3.L, machine.ex4.L,
+         machine.ex5.load_hit + std::max(machine.dcache.miss_clean, machine.dcache.miss_dirty), vec.add_L, vec.mul_L, vec.cmp_L,
+         vec.exp_L, vec.reduce_L, vec.mov_to_scalar_L, machine.sa.L, machine.pad.read_L + machine.vlsu.load_extra});
     return static_cast<size_t>(latency + std::max({latency, machine.vlsu.load_queue, machine.sa.dst_queue}) + 8);
 }
 

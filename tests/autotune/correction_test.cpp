@@ -28,7 +28,8 @@ std::vector<TreeSample> grid() {
     std::vector<TreeSample> samples;
     for (int x = 0; x < 8; x++) {
         for (int y = 0; y < 40; y++) {
-            samples.push_back({{static_cast<double>(x), 0.1 * y, static_cast<double>((7 * x + 3 * y) % 5)}, truth(x, 0.1 * y), 1, false});
+            samples.push_back(
+                {{static_cast<double>(x), 0.1 * y, static_cast<double>((7 * x + 3 * y) % 5)}, truth(x, 0.1 * y), 1, false});
         }
     }
     return samples;
@@ -80,7 +81,9 @@ TEST(BoostedTrees, DamageIsNamed) {
 std::vector<MeasuredTask> tasks(double misjudged) {
     std::vector<MeasuredTask> all;
     for (int size = 1; size <= 20; size++) {
-        MeasuredTask task{task_features("{\"m\":" + std::to_string(16 * size) + ",\"b\":\"nk\"}", find_machine(size % 2 ? "ax01" : "ax01-psum"), 100 * size), {}};
+        MeasuredTask task{task_features("{\"m\":" + std::to_string(16 * size) + ",\"b\":\"nk\"}",
+                                        find_machine(size % 2 ? "ax01" : "ax01-psum"), 100 * size),
+                          {}};
         Random random(static_cast<uint64_t>(size));
         for (const Point &point : sample_distinct(synthetic::space(), 40, random)) {
             const double drafted = static_cast<double>(size * synthetic::cycles(point));
@@ -132,7 +135,8 @@ TEST(Correction, ComesBackFromItsFile) {
     const auto corrected = corrected_draft(read, "gemm", known.front().features, draft);
     const auto other = corrected_draft(read, "softmax", known.front().features, draft);
     const MeasuredPoint &one = known.front().points.front();
-    EXPECT_EQ(corrected(one.point), draft(one.point) * Correction(known).of(known.front().features)(one.point, draft(one.point)));
+    EXPECT_EQ(corrected(one.point),
+              draft(one.point) * Correction(known).of(known.front().features)(one.point, draft(one.point)));
     EXPECT_EQ(other(one.point), draft(one.point)) << "an operator without a correction keeps its draft";
 }
 
@@ -143,11 +147,15 @@ TEST(Correction, WrongFilesAreNamed) {
         std::ofstream(file) << text;
         return error_of([&] { read_corrections(file); });
     };
-    EXPECT_THAT(error_of([&] { read_corrections(folder / "none.json"); }), HasSubstr("none.json: cannot be read: No such file"));
+    EXPECT_THAT(error_of([&] { read_corrections(folder / "none.json"); }),
+                HasSubstr("none.json: cannot be read: No such file"));
     EXPECT_THAT(refusal("{"), HasSubstr("holds no corrections"));
     EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":2,"operators":{}})"), HasSubstr("of version 1"));
-    EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":1,"operators":{"gemm":{}}})"), AllOf(HasSubstr("x.json"), HasSubstr("gemm")));
-    EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":1,"operators":{"gemm":{"features":["m"],"trees":[]}}})"), HasSubstr("'drafted' is missing"));
+    EXPECT_THAT(refusal(R"({"format":"atalla draft correction","version":1,"operators":{"gemm":{}}})"),
+                AllOf(HasSubstr("x.json"), HasSubstr("gemm")));
+    EXPECT_THAT(
+        refusal(R"({"format":"atalla draft correction","version":1,"operators":{"gemm":{"features":["m"],"trees":[]}}})"),
+        HasSubstr("'drafted' is missing"));
     EXPECT_THAT(error_of([&] { write_corrections({}, folder / "no" / "x.json"); }), HasSubstr("cannot write"));
 }
 

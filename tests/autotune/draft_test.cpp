@@ -12,7 +12,6 @@
 namespace atalla {
 namespace {
 
-
 std::vector<std::string> texts(const DraftRanking &ranking) {
     std::vector<std::string> texts;
     for (const PricedPoint &priced : ranking.points) {

@@ -20,7 +20,8 @@ constexpr int threads = 2;
 // Ended evaluations, counted across processes.
 class SharedCounter {
 public:
-    SharedCounter() : memory_(mmap(nullptr, sizeof(std::atomic<int64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+    SharedCounter()
+        : memory_(mmap(nullptr, sizeof(std::atomic<int64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
         new (memory_) std::atomic<int64_t>(0);
     }
     ~SharedCounter() { munmap(memory_, sizeof(std::atomic<int64_t>)); }
@@ -78,7 +79,8 @@ TEST(Kills, AreSurvivedAtAnyMoment) {
         tune(synthetic::task(), &database, every_point());
     });
     ASSERT_EQ(wait_for(child), 0);
-    EXPECT_EQ(Database(file).winner(synthetic::task().key())->trial.point, undisturbed.winner(synthetic::task().key())->trial.point);
+    EXPECT_EQ(Database(file).winner(synthetic::task().key())->trial.point,
+              undisturbed.winner(synthetic::task().key())->trial.point);
     EXPECT_EQ(rows(file), rows(folder / "undisturbed.db"));
 }
 

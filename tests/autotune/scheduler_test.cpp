@@ -76,11 +76,13 @@ TEST(Scheduler, TrialsGoWhereTheyCount) {
 }
 
 TEST(Scheduler, ASmallBudgetReachesTheMostExpensiveFirst) {
-    const ScheduleResult all = tune_all({task("a", 1, 0.3, 10), task("b", 1, 0.3, 1000), task("c", 1, 0.3, 100)}, nullptr, quiet(3));
+    const ScheduleResult all =
+        tune_all({task("a", 1, 0.3, 10), task("b", 1, 0.3, 1000), task("c", 1, 0.3, 100)}, nullptr, quiet(3));
     for (const ScheduledResult &one : all.tasks) {
         EXPECT_EQ(one.result.lowered, 1);
     }
-    const ScheduleResult some = tune_all({task("a", 1, 0.3, 10), task("b", 1, 0.3, 1000), task("c", 1, 0.3, 100)}, nullptr, quiet(2));
+    const ScheduleResult some =
+        tune_all({task("a", 1, 0.3, 10), task("b", 1, 0.3, 1000), task("c", 1, 0.3, 100)}, nullptr, quiet(2));
     EXPECT_EQ(some.tasks[0].batches, 0);
     EXPECT_EQ(some.tasks[1].result.lowered, 1);
     EXPECT_EQ(some.tasks[2].result.lowered, 1);

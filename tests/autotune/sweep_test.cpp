@@ -61,12 +61,14 @@ TEST(Sweep, FilesComeBackAsTheyWere) {
 TEST(Sweep, IsACacheOfKernelTuner) {
     const nlohmann::json file = nlohmann::json::parse(text_of(synthetic_sweep()));
     EXPECT_EQ(file.at("schema_version"), "1.0.0");
-    for (const char *member : {"device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective", "cache"}) {
+    for (const char *member :
+         {"device_name", "kernel_name", "problem_size", "tune_params_keys", "tune_params", "objective", "cache"}) {
         EXPECT_TRUE(file.contains(member)) << member;
     }
     EXPECT_EQ(file.at("tune_params_keys"), nlohmann::json({"tile_m", "tile_n", "unroll", "buffers", "order"}));
     const nlohmann::json &row = file.at("cache").begin().value();
-    for (const char *member : {"time", "compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time", "timestamp"}) {
+    for (const char *member :
+         {"time", "compile_time", "verification_time", "benchmark_time", "strategy_time", "framework_time", "timestamp"}) {
         EXPECT_TRUE(row.contains(member)) << member;
     }
     EXPECT_EQ(row.at("timestamp"), "2023-11-14T22:13:20.123+00:00");
@@ -96,7 +98,8 @@ TEST(Sweep, WhatIsWrongIsNamed) {
     TemporaryFolder folder;
     EXPECT_THAT(error_of([&] { read_sweep(folder / "none.json"); }), HasSubstr("cannot read the sweep"));
     EXPECT_THAT(error_of([&] { parse_tuning_cache("{}", "x.json"); }), HasSubstr("x.json: not a cache of Kernel Tuner"));
-    EXPECT_THAT(error_of([&] { parse_tuning_cache(R"({"schema_version": "1.0.0"})", "x.json"); }), HasSubstr("not written by atalla-tune"));
+    EXPECT_THAT(error_of([&] { parse_tuning_cache(R"({"schema_version": "1.0.0"})", "x.json"); }),
+                HasSubstr("not written by atalla-tune"));
     std::string text = text_of(synthetic_sweep());
     const size_t at = text.find("\"status\":\"ok\"");
     text.replace(at, 13, "\"status\":\"OK\"");

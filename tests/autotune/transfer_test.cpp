@@ -53,11 +53,13 @@ TEST(Transfer, NeighboursCorrectTheDraft) {
     EXPECT_THAT(alone.from, SizeIs(0));
     TransferOptions options;
     options.measured_each = 1000;
-    const Transfer taught = transfer_schedule(task, {neighbour(R"({"m":128})", 100), neighbour(R"({"name":"another"})", 100)}, options);
+    const Transfer taught =
+        transfer_schedule(task, {neighbour(R"({"m":128})", 100), neighbour(R"({"name":"another"})", 100)}, options);
     ASSERT_THAT(taught.from, SizeIs(1)) << "the other is another computation";
     EXPECT_EQ(taught.from[0].workload, R"({"m":128})");
     EXPECT_NE(taught.point["unroll"], 8);
-    EXPECT_LE(static_cast<double>(synthetic::cycles(taught.point)), 1.05 * static_cast<double>(synthetic::sorted().front().first));
+    EXPECT_LE(static_cast<double>(synthetic::cycles(taught.point)),
+              1.05 * static_cast<double>(synthetic::sorted().front().first));
     EXPECT_GT(taught.uncertainty, 0);
 }
 
@@ -73,8 +75,8 @@ TEST(Transfer, TheNearestAreLearnedFrom) {
     EXPECT_EQ(transfer.from[2].workload, R"({"m":256})");
 }
 
-// On the recorded sweeps, a third held back. The draft was fitted to products like these, so neighbours have little to add; where they
-// do speak they must not do harm.
+// On the recorded sweeps, a third held back. The draft was fitted to products like these, so neighbours have little to add;
+// where they do speak they must not do harm.
 TEST(Transfer, IsFastOnShapesThatItHasNotSeen) {
     std::vector<TuningCache> sweeps;
     std::vector<TransferSource> sources;
@@ -123,11 +125,13 @@ TEST(Transfer, IsFastOnShapesThatItHasNotSeen) {
         const Transfer transfer = transfer_schedule(sweep_task(sweeps[held_back]), known);
         taught.push_back(speed[transfer.point] * static_cast<double>(best));
         drafted.push_back(speed[transfer.drafted] * static_cast<double>(best));
-        EXPECT_GE(taught.back(), 0.9 * drafted.back()) << sweeps[held_back].machine_name << ' ' << sweeps[held_back].key.workload;
+        EXPECT_GE(taught.back(), 0.9 * drafted.back())
+            << sweeps[held_back].machine_name << ' ' << sweeps[held_back].key.workload;
     }
     std::sort(taught.begin(), taught.end());
     std::sort(drafted.begin(), drafted.end());
-    RecordProperty("median", fmt::format("{:.3f}, the draft alone {:.3f}", taught[taught.size() / 2], drafted[drafted.size() / 2]));
+    RecordProperty("median",
+                   fmt::format("{:.3f}, the draft alone {:.3f}", taught[taught.size() / 2], drafted[drafted.size() / 2]));
     RecordProperty("worst", fmt::format("{:.3f}, the draft alone {:.3f}", taught.front(), drafted.front()));
     EXPECT_GE(taught[taught.size() / 2], 0.95);
     EXPECT_GE(taught[taught.size() / 2], drafted[drafted.size() / 2]);

@@ -256,13 +256,21 @@ TEST_F(Tuner, ASpaceThatTheBudgetCoversIsProven) {
     const TuneResult part = tune(limited(calls), nullptr, quiet(size / 2));
     EXPECT_FALSE(part.optimal_in_space);
     EXPECT_TRUE(part.model_optimum_tried);
-    EXPECT_FALSE(tune(limited(calls), nullptr, [&] { TuneOptions options = quiet(8); options.strategy = Strategy::Random; return options; }()).model_optimum_tried);
+    EXPECT_FALSE(tune(limited(calls), nullptr,
+                      [&] {
+                          TuneOptions options = quiet(8);
+                          options.strategy = Strategy::Random;
+                          return options;
+                      }())
+                     .model_optimum_tried);
 }
 
 // A bound of each point that is a part of what it takes.
 TuningTask bounded(const std::shared_ptr<synthetic::Calls> &calls, double part) {
     TuningTask task = limited(calls);
-    task.least_cycles = [part](const Point &point) { return static_cast<int64_t>(part * static_cast<double>(synthetic::cycles(point))); };
+    task.least_cycles = [part](const Point &point) {
+        return static_cast<int64_t>(part * static_cast<double>(synthetic::cycles(point)));
+    };
     return task;
 }
 
@@ -276,7 +284,8 @@ TEST_F(Tuner, AProofLeavesOutWhatItsOwnBoundRulesOut) {
     EXPECT_EQ(proof.cycles, synthetic::sorted().front().first);
     const double limit = static_cast<double>(proof.cycles) / 0.9;
     const auto points = synthetic::sorted();
-    const auto may_be_faster = std::count_if(points.begin(), points.end(), [&](const auto &one) { return static_cast<double>(one.first) < limit; });
+    const auto may_be_faster =
+        std::count_if(points.begin(), points.end(), [&](const auto &one) { return static_cast<double>(one.first) < limit; });
     EXPECT_LT(proof.lowered, size / 2);
     EXPECT_GE(proof.lowered, may_be_faster);
     EXPECT_EQ(proof.ruled_out, size - proof.lowered);
@@ -437,9 +446,11 @@ TEST_F(Tuner, IncompleteTasksAreRefused) {
     EXPECT_THAT(refusal([](TuningTask &t) { t.space.parameter("tile_m", "", {1}); }), HasSubstr("two parameters 'tile_m'"));
     const auto never = [](const Point &) { return false; };
     EXPECT_EQ(refusal([&](TuningTask &t) { t.space.constraint("room", {"order"}, "A tile fits the pads.", never); }),
-              "aten::mm {\"m\":64} has no schedule on machine ax01: each point of its space violates the constraint 'room': A tile fits the pads.");
+              "aten::mm {\"m\":64} has no schedule on machine ax01: each point of its space violates the constraint 'room': A "
+              "tile fits the pads.");
     EXPECT_THAT(refusal([&](TuningTask &t) {
-                    t.space.constraint("room", {"order"}, "A tile fits the pads.", never).constraint("never", {"order"}, "Nothing does.", never);
+                    t.space.constraint("room", {"order"}, "A tile fits the pads.", never)
+                        .constraint("never", {"order"}, "Nothing does.", never);
                 }),
                 HasSubstr("the constraints of its space contradict each other"));
     TuneOptions options = quiet(-1);

@@ -21,7 +21,8 @@ namespace {
 using namespace Halide;
 using namespace vocabulary;
 
-// Y = X + 1, with all rows of X in the pads and straight code for a block; the last one of rows begins earlier than its number says.
+// Y = X + 1, with all rows of X in the pads and straight code for a block; the last one of rows begins earlier than its number
+// says.
 KernelDefinition blocks_of_resident_rows(int rows, int block) {
     constexpr int cols = 32;
     Var n("n"), m("m"), mo("mo"), mi("mi");
@@ -49,10 +50,12 @@ TEST(Addresses, OfBlocksThatBeginEarlier) {
     for (const auto &[rows, block] : {std::pair(19, 2), std::pair(18, 4), std::pair(7, 5)}) {
         const KernelDefinition kernel = blocks_of_resident_rows(rows, block);
         std::mt19937 random(1);
-        const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
+        const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)},
+                                      expected = run_on_host(kernel, inputs);
         for (const char *machine : {"ax01", "fsim"})
             for (const bool optimize : {false, true})
-                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, fmt::format("{} rows on {}, optimize {}", rows, machine, optimize));
+                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected,
+                             fmt::format("{} rows on {}, optimize {}", rows, machine, optimize));
     }
 }
 
@@ -64,7 +67,11 @@ KernelDefinition tiles(int cols, int rows) {
     tile(n, m) = x(n, m);
     sums(n, m) = strict_float(tile(n, m) + bf16(1.0f));
     out(n, m) = sums(n, m);
-    out.bound(n, 0, cols).bound(m, 0, rows).split(n, no, ni, 32, TailStrategy::ShiftInwards).split(m, mo, mi, 4).reorder(ni, mi, mo, no);
+    out.bound(n, 0, cols)
+        .bound(m, 0, rows)
+        .split(n, no, ni, 32, TailStrategy::ShiftInwards)
+        .split(m, mo, mi, 4)
+        .reorder(ni, mi, mo, no);
     tile.compute_at(out, mo).vectorize(n, 32);
     sums.compute_at(out, mo).vectorize(n, 32);
     in_pads({tile, sums});
@@ -95,11 +102,15 @@ TEST(Addresses, OfOuterLoopsStandInFrontOfInnerOnes) {
     EXPECT_THAT(inner, testing::Not(testing::HasSubstr("srai.s")));
 
     std::mt19937 random(1);
-    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
-    for (const bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("fsim"), optimize, inputs), expected, fmt::format("optimize {}", optimize));
+    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)},
+                                  expected = run_on_host(kernel, inputs);
+    for (const bool optimize : {false, true})
+        expect_equal(kernel, run_checked(kernel, find_machine("fsim"), optimize, inputs), expected,
+                     fmt::format("optimize {}", optimize));
 }
 
-// Y[i][m] = X[4m + 96 (i / 7) + 4 (i % 7)] + 1: in straight code, places of seven rows that lie apart, from a row on that moves.
+// Y[i][m] = X[4m + 96 (i / 7) + 4 (i % 7)] + 1: in straight code, places of seven rows that lie apart, from a row on that
+// moves.
 KernelDefinition places_of_rows(int turns) {
     constexpr int cols = 32, places = 49;
     const int rows = 4 * turns + 96 * 7;
@@ -133,7 +144,8 @@ TEST(Addresses, OfManyPlacesShareDistances) {
         std::istringstream lines(text);
         for (std::string line; std::getline(lines, line);) {
             std::smatch read;
-            if (std::regex_search(line, read, std::regex("vreg\\.ld [^,]+, ([^, ]+), ([^, ]+)"))) registers.insert({read[1], read[2]});
+            if (std::regex_search(line, read, std::regex("vreg\\.ld [^,]+, ([^, ]+), ([^, ]+)")))
+                registers.insert({read[1], read[2]});
         }
     };
     codegen::compile(kernel.pipeline, kernel.arguments, find_machine("ax01"), options);
@@ -141,8 +153,11 @@ TEST(Addresses, OfManyPlacesShareDistances) {
     EXPECT_LE(registers.size(), 28);
 
     std::mt19937 random(1);
-    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)}, expected = run_on_host(kernel, inputs);
-    for (const bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, fmt::format("optimize {}", optimize));
+    const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)},
+                                  expected = run_on_host(kernel, inputs);
+    for (const bool optimize : {false, true})
+        expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected,
+                     fmt::format("optimize {}", optimize));
 }
 
 }  // namespace

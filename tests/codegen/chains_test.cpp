@@ -1,4 +1,5 @@
-// Rows of an unrolled loop that are alike: that they are found, follow each other at one distance and have pointers for early and late uses.
+// Rows of an unrolled loop that are alike: that they are found, follow each other at one distance and have pointers for early
+// and late uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -34,8 +35,9 @@ struct AlikeChains : Fixture, testing::Test {
 
     void add_row(int row) {
         const Reg x = vector("x"), difference = vector("difference"), e = vector("e"), y = vector("y");
-        for (const Op &next : {moving(load(x, in, row), from), op(Opcode::sub_vv, difference, {x, subtrahend}), op(Opcode::expi_vi, e, {difference}),
-                               op(Opcode::mul_vs, y, {e, factor}), moving(store(y, out, row), to)})
+        for (const Op &next :
+             {moving(load(x, in, row), from), op(Opcode::sub_vv, difference, {x, subtrahend}),
+              op(Opcode::expi_vi, e, {difference}), op(Opcode::mul_vs, y, {e, factor}), moving(store(y, out, row), to)})
             ops.push_back(next);
     }
     Op moving(Op access, Reg pointer) {
@@ -81,7 +83,8 @@ TEST_P(SpacedChains, FollowEachOtherAtOneDistance) {
     ASSERT_TRUE(alike);
     EXPECT_TRUE(alike->in_front.empty()) << "each pointer is used by one operation of a row";
     ScheduleGraph graph(kernel, alike->loop, 0);
-    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, GetParam());
+    const std::optional<ModuloSchedule> schedule =
+        evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, GetParam());
     ASSERT_TRUE(schedule);
     EXPECT_GE(schedule->interval, resource_bound(kernel, ops));
     EXPECT_LE(schedule->interval, resource_bound(kernel, ops) + rows) << "at most one cycle a row more than a lane unit needs";
@@ -89,13 +92,15 @@ TEST_P(SpacedChains, FollowEachOtherAtOneDistance) {
     const std::vector<std::vector<int>> chains = find_chains(kernel, ScheduleGraph(kernel, ops, 0), true).alike;
     for (int row = 1; row < rows; row++)
         for (size_t i = 0; i < chains[0].size(); i++)
-            EXPECT_EQ(graph.cycle[chains[static_cast<size_t>(row)][i]], (graph.cycle[chains[0][i]] + row * distance) % schedule->interval) << fmt::format("operation {} of row {}", i, row);
+            EXPECT_EQ(graph.cycle[chains[static_cast<size_t>(row)][i]],
+                      (graph.cycle[chains[0][i]] + row * distance) % schedule->interval)
+                << fmt::format("operation {} of row {}", i, row);
 }
 
 INSTANTIATE_TEST_SUITE_P(Loads, SpacedChains, testing::Values(RowLoads::Shared, RowLoads::Own));
 
-// A single row whose result waits for a sum of all its vectors, which the scalar unit adds one to the other, while the vectors wait in the pads: its
-// iterations follow each other as closely as the multiplier allows.
+// A single row whose result waits for a sum of all its vectors, which the scalar unit adds one to the other, while the vectors
+// wait in the pads: its iterations follow each other as closely as the multiplier allows.
 TEST_F(AlikeChains, ALongRowThatWaitsForItsSumInThePadsKeepsTheMultiplierBusy) {
     constexpr int vectors = 24;
     ops.clear();
@@ -110,20 +115,24 @@ TEST_F(AlikeChains, ALongRowThatWaitsForItsSumInThePadsKeepsTheMultiplierBusy) {
     Reg sum = zero_scalar;
     for (int v = 0; v < vectors; v++) {
         const Reg x = vector("x"), square = vector("square"), lane = kernel.scalar("lane"), next = kernel.scalar("sum");
-        for (const Op &one : {at(load(x, in, v), from), op(Opcode::mul_vv, square, {x, subtrahend}), at(store(square, steps, v), through),
-                              op(Opcode::vmov_vts, lane, {square}), op(Opcode::add_bf, next, {sum, lane})})
+        for (const Op &one :
+             {at(load(x, in, v), from), op(Opcode::mul_vv, square, {x, subtrahend}), at(store(square, steps, v), through),
+              op(Opcode::vmov_vts, lane, {square}), op(Opcode::add_bf, next, {sum, lane})})
             ops.push_back(one);
         sum = next;
     }
     for (int v = 0; v < vectors; v++) {
         const Reg x = vector("x"), scaled = vector("scaled"), y = vector("y");
-        for (const Op &one : {at(load(x, steps, v), through), op(Opcode::mul_vs, scaled, {x, sum}), op(Opcode::mul_vv, y, {scaled, subtrahend}), at(store(y, out, v), to)}) ops.push_back(one);
+        for (const Op &one : {at(load(x, steps, v), through), op(Opcode::mul_vs, scaled, {x, sum}),
+                              op(Opcode::mul_vv, y, {scaled, subtrahend}), at(store(y, out, v), to)})
+            ops.push_back(one);
     }
     for (const Reg pointer : {from, through, to}) ops.push_back(step(pointer));
     const std::optional<AlikeRows> row = alike_rows(kernel, ops, 0, RowLoads::Own);
     ASSERT_TRUE(row);
     ScheduleGraph graph(kernel, row->loop, 0);
-    const std::optional<ModuloSchedule> schedule = evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, RowLoads::Own);
+    const std::optional<ModuloSchedule> schedule =
+        evenly_spaced_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, RowLoads::Own);
     ASSERT_TRUE(schedule);
     EXPECT_EQ(schedule->interval, resource_bound(kernel, ops));
 }
@@ -147,7 +156,8 @@ TEST_F(AlikeChains, LoadWhatTheyShareEach) {
     std::set<Reg> own;
     for (const std::vector<int> &chain : chains)
         for (int i : chain)
-            if (const Op &one = alike->loop[static_cast<size_t>(i)]; one.access && one.access->allocation == weights) own.insert(one.dst);
+            if (const Op &one = alike->loop[static_cast<size_t>(i)]; one.access && one.access->allocation == weights)
+                own.insert(one.dst);
     EXPECT_EQ(own.size(), static_cast<size_t>(rows)) << "a register each";
 
     ops.push_back(store(weight, weights, 0));
@@ -175,7 +185,8 @@ TEST_F(AlikeChains, HaveAPointerForLateUses) {
     EXPECT_EQ(alike->in_front[0].src[0], from);
     EXPECT_EQ(alike->loop[0].src[0], from);
     EXPECT_EQ(alike->loop[3].src[0], late);
-    const auto steps = std::count_if(alike->loop.begin(), alike->loop.end(), [&](const Op &one) { return one.dst == late && one.imm == rows * bytes; });
+    const auto steps = std::count_if(alike->loop.begin(), alike->loop.end(),
+                                     [&](const Op &one) { return one.dst == late && one.imm == rows * bytes; });
     EXPECT_EQ(steps, 1) << "it steps as the other one does";
 }
 

@@ -38,7 +38,9 @@ struct ClearBehind : Fixture, testing::Test {
     }
     bool loads_zeros(const Node &node) const { return node.op && node.op->opcode == Opcode::vreg_ld && is_zeros(*node.op); }
     bool is_zeros(const Op &op) const { return kernel.allocations[static_cast<size_t>(op.access->allocation)].zeros; }
-    static const Body &inside(const Body &body) { return std::ranges::find_if(body, [](const Node &node) { return node.loop != nullptr; })->loop->body; }
+    static const Body &inside(const Body &body) {
+        return std::ranges::find_if(body, [](const Node &node) { return node.loop != nullptr; })->loop->body;
+    }
     const Body &turn() const { return inside(inside(kernel.body)); }
 
     std::vector<Reg> registers;

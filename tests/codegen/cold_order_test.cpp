@@ -56,7 +56,8 @@ struct ColdOrderTest : Fixture, testing::Test {
             for (size_t p = 0; p < blocks[b].packets.size();) {
                 const int64_t at = layout.start[b] + static_cast<int64_t>(p) * packet_bytes;
                 bool missed = false;
-                for (int64_t line = at / machine.icache.line; line <= (at + packet_bytes - 1) / machine.icache.line; line++) missed |= present.insert(line).second;
+                for (int64_t line = at / machine.icache.line; line <= (at + packet_bytes - 1) / machine.icache.line; line++)
+                    missed |= present.insert(line).second;
                 result.waits += missed;
                 for (const Op &op : blocks[b].packets[p]) {
                     if (op.source >= 0) result.numbers.push_back(op.source);
@@ -134,7 +135,8 @@ TEST_F(ColdOrderWithoutTiming, ChangesNothing) {
 
 // Jumps that branches reach stand next to the block that has these, whatever else is out of line there.
 TEST_F(ColdOrderTest, JumpsOutOfLineStandNextToTheirBlock) {
-    Blocks blocks = {straight(1, Opcode::add_s), straight(1, Opcode::add_s), straight(20, Opcode::add_s), straight(1, Opcode::jal), straight(1, Opcode::jal)};
+    Blocks blocks = {straight(1, Opcode::add_s), straight(1, Opcode::add_s), straight(20, Opcode::add_s),
+                     straight(1, Opcode::jal), straight(1, Opcode::jal)};
     for (size_t o = 2; o < blocks.size(); o++) blocks[o].before = 1;
     blocks[2].from_block = blocks[4].from_block = 0;
     blocks[3].from_block = 1;

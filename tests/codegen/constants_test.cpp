@@ -31,7 +31,8 @@ TEST_F(Constants, AreMadeInFrontOfTheirFirstReader) {
     block.ops = {make(five), make(seven), make(far), first, second, again};
     Blocks blocks = {block};
     ASSERT_TRUE(make_constants_before_use(kernel, blocks));
-    EXPECT_EQ(results(blocks[0]), (std::vector<Reg>{five, first.dst, seven, second.dst, again.dst, far})) << "what only other blocks read comes last";
+    EXPECT_EQ(results(blocks[0]), (std::vector<Reg>{five, first.dst, seven, second.dst, again.dst, far}))
+        << "what only other blocks read comes last";
     EXPECT_FALSE(make_constants_before_use(kernel, blocks)) << "all are there";
 }
 
@@ -58,8 +59,8 @@ TEST_F(Constants, ThatChangeStay) {
     EXPECT_EQ(results(blocks[0]), (std::vector<Reg>{pointer, other.dst, pointer, last.dst}));
 }
 
-// Where constants are too many for all of them to be made at the start, those of a nest that turns often are made in front of it, and those of one
-// that does not where its blocks are entered.
+// Where constants are too many for all of them to be made at the start, those of a nest that turns often are made in front of
+// it, and those of one that does not where its blocks are entered.
 TEST_F(Constants, OfANestAreMadeInFrontOfIt) {
     for (const int64_t turns : {8, 2}) {
         Kernel nest;
@@ -86,7 +87,9 @@ TEST_F(Constants, OfANestAreMadeInFrontOfIt) {
         for (int32_t value = 0; value < many; value++) nest.body.push_back(read(2 * value + 3));
         const Blocks blocks = make_blocks(nest, false);
         const auto made = [&](size_t b, int32_t value) {
-            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) { return op.opcode == Opcode::addi_s && op.src[0] == zero_scalar && op.imm == value; });
+            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) {
+                return op.opcode == Opcode::addi_s && op.src[0] == zero_scalar && op.imm == value;
+            });
         };
         // Entry, the outer loop up to the inner one, that, and what is behind it.
         ASSERT_GE(blocks.size(), 5u);
@@ -100,8 +103,8 @@ TEST_F(Constants, OfANestAreMadeInFrontOfIt) {
     }
 }
 
-// Many constants of straight code that runs a few times would make the start long, and it has room for them; a few are made while the first
-// loads run.
+// Many constants of straight code that runs a few times would make the start long, and it has room for them; a few are made
+// while the first loads run.
 TEST_F(Constants, OfStraightCodeThatRunsAFewTimesAreMadeThere) {
     struct Case {
         int64_t turns;
@@ -126,7 +129,9 @@ TEST_F(Constants, OfStraightCodeThatRunsAFewTimesAreMadeThere) {
         nest.body.front().loop->body.push_back(Loop{1, 3, 0, "inner", {}});
         const Blocks blocks = make_blocks(nest, false);
         const auto made = [&](size_t b) {
-            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) { return op.opcode == Opcode::addi_s && op.imm > 1000 && op.imm <= 1000 + constants; });
+            return std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [&](const Op &op) {
+                return op.opcode == Opcode::addi_s && op.imm > 1000 && op.imm <= 1000 + constants;
+            });
         };
         EXPECT_EQ(made(0), at_start ? constants : 0) << turns << " turns";
         EXPECT_EQ(made(1), at_start ? 0 : constants) << turns << " turns";

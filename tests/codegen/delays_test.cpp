@@ -13,7 +13,8 @@ class RowThenWeights {
 public:
     explicit RowThenWeights(int loads, int times = 1) : machine(find_machine("ax01")) {
         kernel.machine = &machine;
-        const Reg row = kernel.vector("row"), product = kernel.vector("product"), pointer = kernel.scalar("pointer"), one = kernel.scalar("one");
+        const Reg row = kernel.vector("row"), product = kernel.vector("product"), pointer = kernel.scalar("pointer"),
+                  one = kernel.scalar("one");
         for (int time = 0; time < times; time++) {
             add(Opcode::gemm_vv, product, {row, zero_vector});
             for (int i = 0; i < loads; i++) {
@@ -83,7 +84,8 @@ TEST(Delays, AreKeptHoweverManyWeightsABlockLoads) {
     EXPECT_EQ(often.packets().size(), once.packets().size() * 150);
 }
 
-// Rows in a block, a loop that loads weights, and the last of them in the block behind it: what the loop waits for, the last need not.
+// Rows in a block, a loop that loads weights, and the last of them in the block behind it: what the loop waits for, the last
+// need not.
 TEST(Delays, AreInFrontOfTheFirstWeightsAlone) {
     const Machine machine = find_machine("ax01");
     Kernel kernel;
@@ -95,7 +97,8 @@ TEST(Delays, AreInFrontOfTheFirstWeightsAlone) {
         op.src = src;
         return op;
     };
-    const Op row = op(Opcode::gemm_vv, kernel.vector("product"), {kernel.vector("row"), zero_vector}), weights = op(Opcode::lw_vi, {}, {kernel.vector("weight")});
+    const Op row = op(Opcode::gemm_vv, kernel.vector("product"), {kernel.vector("row"), zero_vector}),
+             weights = op(Opcode::lw_vi, {}, {kernel.vector("weight")});
     Blocks blocks(3);
     blocks[0].packets = {{row}};
     blocks[1].packets = {{weights}, {weights}};

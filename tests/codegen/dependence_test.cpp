@@ -79,7 +79,9 @@ TEST_F(Dependence, NoneBetweenRowsThatLieApartInEachTurn) {
     constexpr int64_t last = (iterations - 1) * step;
     EXPECT_FALSE(ordered(in_turn(store(x, buffer, 0), step), in_turn(load(vector("y"), buffer, last + 1), 0)));
     EXPECT_TRUE(ordered(in_turn(store(x, buffer, 0), step), in_turn(load(vector("y"), buffer, last), 0)));
-    EXPECT_TRUE(may_alias(kernel, *in_turn(store(x, buffer, 0), step).access, *in_turn(load(vector("y"), buffer, last + 1), 0).access)) << "in code that other turns may run beside";
+    EXPECT_TRUE(
+        may_alias(kernel, *in_turn(store(x, buffer, 0), step).access, *in_turn(load(vector("y"), buffer, last + 1), 0).access))
+        << "in code that other turns may run beside";
 }
 
 // A loop whose number of iterations shrinks from turn to turn goes no further than in the first one.
@@ -99,9 +101,9 @@ TEST_F(Dependence, LoopsThatVaryEndWhereTheyEnd) {
 TEST_F(Dependence, NoneBetweenRowsThatPassEachOther) {
     around(3);
     Op beside = moving(store(vector("y"), buffer, 1));
-    beside.access->row.terms[1] = 1;   // rows 1, 2 and 3 of each step
+    beside.access->row.terms[1] = 1;  // rows 1, 2 and 3 of each step
     EXPECT_FALSE(ordered(moving(store(x, buffer, step)), beside));
-    beside.access->row.constant = 2;   // rows 2, 3 and the first of the next step
+    beside.access->row.constant = 2;  // rows 2, 3 and the first of the next step
     EXPECT_TRUE(ordered(moving(store(x, buffer, step)), beside));
 }
 

@@ -26,7 +26,9 @@ struct EarlyLoads : Fixture, testing::Test {
         Op aim = op(Opcode::addi_s, kernel.scalar("memory"), {address});
         aim.value = LinearForm{row, {}};
         kernel.body.push_back(aim);
-        Op start = op(Opcode::scpad_ld, kernel.constant_register(static_cast<int32_t>(row * row_bytes), 4 + static_cast<int>(kernel.body.size())), {});
+        Op start =
+            op(Opcode::scpad_ld,
+               kernel.constant_register(static_cast<int32_t>(row * row_bytes), 4 + static_cast<int>(kernel.body.size())), {});
         start.src = {start.dst, aim.dst, kernel.constant(1 << 25 | 31 << 20 | 31)};
         start.pad = pad;
         start.orders = buffer;
@@ -53,8 +55,8 @@ struct EarlyLoads : Fixture, testing::Test {
 TEST_F(EarlyLoads, BringOtherRows) {
     load(0);
     load(6);
-    load(7);    // and the first filled one
-    load(20);   // behind a load that this pad's waits count on
+    load(7);   // and the first filled one
+    load(20);  // behind a load that this pad's waits count on
     EXPECT_EQ(early(), (std::vector<int>{0, 6}));
     EXPECT_EQ(nodes, 4u) << "each with what aims it";
 }
@@ -71,9 +73,9 @@ TEST_F(EarlyLoads, KeepTheirOrderWithWhatSharesRegisters) {
     load(9);
     const Reg shared = kernel.body.back().op->src[1];
     load(0, 1);
-    kernel.body.back().op->src[1] = shared;   // made by an operation that a load which stays reads, too
+    kernel.body.back().op->src[1] = shared;  // made by an operation that a load which stays reads, too
     load(0, 2);
-    kernel.body[kernel.body.size() - 2].op->dst = shared;   // and changed here
+    kernel.body[kernel.body.size() - 2].op->dst = shared;  // and changed here
     kernel.body.back().op->src[1] = shared;
     EXPECT_EQ(early(), std::vector<int>{0}) << "the register changes only then";
     EXPECT_EQ(kernel.body[1].op->pad, 1);

@@ -16,7 +16,8 @@ using namespace vocabulary;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string compile_error(const Pipeline &pipeline, const std::vector<Argument> &arguments, const std::string &machine = "ax01") {
+std::string compile_error(const Pipeline &pipeline, const std::vector<Argument> &arguments,
+                          const std::string &machine = "ax01") {
     return error_of([&] { codegen::compile(pipeline, arguments, find_machine(machine)); });
 }
 
@@ -48,13 +49,15 @@ TEST_F(Errors, NoPlacement) {
     ys(n, m) = xs(n, m);
     schedule();
     xs.store_in(MemoryType::Heap);
-    EXPECT_THAT(error(), AllOf(HasSubstr("'xs' has no placement: store_in(VTCM) for the pads or store_in(Register)"), HasSubstr("allocate xs[bfloat16 * 64 * 4]")));
+    EXPECT_THAT(error(), AllOf(HasSubstr("'xs' has no placement: store_in(VTCM) for the pads or store_in(Register)"),
+                               HasSubstr("allocate xs[bfloat16 * 64 * 4]")));
 }
 
 TEST_F(Errors, SizeThatDependsOnALoop) {
     ys(n, m) = strict_float(xs(n, m) + xs(n, 0));
     schedule();
-    EXPECT_THAT(error(), AllOf(HasSubstr("the size of 'xs' is not a constant (use bound_storage)"), HasSubstr("allocate xs[bfloat16 * 64 *")));
+    EXPECT_THAT(error(), AllOf(HasSubstr("the size of 'xs' is not a constant (use bound_storage)"),
+                               HasSubstr("allocate xs[bfloat16 * 64 *")));
 }
 
 TEST_F(Errors, CopyWhoseBoundsDependOnALoop) {
@@ -76,7 +79,8 @@ TEST_F(Errors, MemoryWrittenByComputation) {
     xs.compute_root();
     whole_loops(out);
     fix_shape(out.output_buffer(), {cols, rows});
-    EXPECT_THAT(error(), AllOf(HasSubstr("'Y' is written by computation; outputs are written by copies from the pads"), HasSubstr("Y[ramp(")));
+    EXPECT_THAT(error(), AllOf(HasSubstr("'Y' is written by computation; outputs are written by copies from the pads"),
+                               HasSubstr("Y[ramp(")));
 }
 
 TEST_F(Errors, TransposeOfLanes) {
@@ -91,7 +95,9 @@ TEST_F(Errors, TransposeOfLanes) {
     in_pads({ss, ts});
     whole_loops(result);
     fix_shape(result.output_buffer(), {32, 32});
-    EXPECT_THAT(compile_error(Pipeline(result), {square}), AllOf(HasSubstr("lanes of 'ss' are not next to each other in the pads (a transpose is needed)"), HasSubstr("ts[ramp(")));
+    EXPECT_THAT(compile_error(Pipeline(result), {square}),
+                AllOf(HasSubstr("lanes of 'ss' are not next to each other in the pads (a transpose is needed)"),
+                      HasSubstr("ts[ramp(")));
 }
 
 TEST_F(Errors, TransposeByCopy) {
@@ -107,7 +113,8 @@ TEST_F(Errors, TransposeByCopy) {
     whole_loops(result);
     fix_shape(result.output_buffer(), {32, 32});
     EXPECT_THAT(compile_error(Pipeline(result), {square}),
-                AllOf(HasSubstr("the copy of 'ss' does not move rows of neighbouring elements (a transpose by DMA)"), HasSubstr("ss[")));
+                AllOf(HasSubstr("the copy of 'ss' does not move rows of neighbouring elements (a transpose by DMA)"),
+                      HasSubstr("ss[")));
 }
 
 TEST_F(Errors, CallWithoutAnOperation) {
@@ -125,7 +132,9 @@ TEST_F(Errors, ReciprocalOfLanes) {
 TEST_F(Errors, DivisionThatIsNotExact) {
     ys(n, m) = strict_float(xs(n, m) / bf16(3.0f));
     schedule();
-    EXPECT_THAT(error(), AllOf(HasSubstr("the machine divides exactly by powers of two alone; multiply by atalla_rcp of the divisor"), HasSubstr("strict_div")));
+    EXPECT_THAT(error(),
+                AllOf(HasSubstr("the machine divides exactly by powers of two alone; multiply by atalla_rcp of the divisor"),
+                      HasSubstr("strict_div")));
 }
 
 TEST_F(Errors, Float32Arithmetic) {
@@ -167,7 +176,8 @@ TEST_F(Errors, LaneThatChanges) {
     ys(n, m) = strict_float(xs(n, m) + xs(m, 0));
     schedule();
     xs.compute_root();
-    EXPECT_THAT(error(), HasSubstr("a single value of 'xs' is read from the pads in a lane that changes from iteration to iteration"));
+    EXPECT_THAT(error(),
+                HasSubstr("a single value of 'xs' is read from the pads in a lane that changes from iteration to iteration"));
 }
 
 TEST_F(Errors, VectorsOfAnotherWidth) {
@@ -209,12 +219,14 @@ TEST_F(Errors, StatementUnderACondition) {
 
 TEST_F(Errors, PadsThatAreTooSmall) {
     const KernelDefinition kernel = pipelines::relu({40, 64, 40});
-    EXPECT_THAT(compile_error(kernel.pipeline, kernel.arguments, "fsim"), AllOf(HasSubstr("rows"), HasSubstr("use a smaller tile")));
+    EXPECT_THAT(compile_error(kernel.pipeline, kernel.arguments, "fsim"),
+                AllOf(HasSubstr("rows"), HasSubstr("use a smaller tile")));
 }
 
 TEST_F(Errors, TooManyRegisters) {
     const KernelDefinition kernel = pipelines::product({300, 32, 64, 300, true});
-    EXPECT_THAT(compile_error(kernel.pipeline, kernel.arguments), HasSubstr("registers are live at once; use a smaller register tile"));
+    EXPECT_THAT(compile_error(kernel.pipeline, kernel.arguments),
+                HasSubstr("registers are live at once; use a smaller register tile"));
 }
 
 TEST_F(Errors, TensorOfAnotherType) {
@@ -310,7 +322,8 @@ TEST_F(WeightErrors, TileThatIsNoLongerThere) {
     in_registers({second, other});
     whole_loops(result);
     fix_shape(result.output_buffer(), {32, 8});
-    EXPECT_THAT(compile_error(Pipeline(result), {a, b}), HasSubstr("the weight buffer holds another tile here, or one that depends on the iteration"));
+    EXPECT_THAT(compile_error(Pipeline(result), {a, b}),
+                HasSubstr("the weight buffer holds another tile here, or one that depends on the iteration"));
 }
 
 }  // namespace

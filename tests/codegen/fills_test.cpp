@@ -35,7 +35,8 @@ public:
         kernel.body.push_back(std::move(loop));
     }
 
-    // The rows that are stored, in order of the stores; each store must keep to a pad where blocks of `block` rows go round all of them.
+    // The rows that are stored, in order of the stores; each store must keep to a pad where blocks of `block` rows go round all
+    // of them.
     std::multiset<int64_t> rows(int64_t block) {
         std::multiset<int64_t> stored;
         visit(kernel.body, {}, block, stored);
@@ -58,7 +59,8 @@ private:
             const LinearForm &form = node.op->access->row;
             int64_t row = form.constant;
             for (const auto &[atom, step] : form.terms) row += step * at.at(kernel.atoms[static_cast<size_t>(atom)].loop);
-            EXPECT_EQ(floor_div(row, block) % machine.pad.count, floor_div(form.constant, block) % machine.pad.count) << "row " << row;
+            EXPECT_EQ(floor_div(row, block) % machine.pad.count, floor_div(form.constant, block) % machine.pad.count)
+                << "row " << row;
             stored.insert(row);
         }
     }
@@ -66,7 +68,8 @@ private:
 
 TEST(Fills, GoAlongTheBlocksOfAllPads) {
     constexpr int64_t block = 14;
-    for (const auto &[first, step, iterations] : {std::array<int64_t, 3>{0, 1, 448}, {0, 2, 224}, {3, 1, 100}, {14, 7, 20}, {5, 3, 1}}) {
+    for (const auto &[first, step, iterations] :
+         {std::array<int64_t, 3>{0, 1, 448}, {0, 2, 224}, {3, 1, 100}, {14, 7, 20}, {5, 3, 1}}) {
         SCOPED_TRACE(first);
         Fill fill(first, step, iterations);
         const auto wanted_rows = Fill(first, step, iterations).rows(1 << 20);
@@ -94,7 +97,8 @@ TEST(Fills, OfSingleRowsGoRoundThePads) {
     EXPECT_EQ(fill.rows(1).size(), 256u);
 }
 
-// Rows of two vectors that go round four pads: every other one of them is in the same pad, a row further, and they come as tiles.
+// Rows of two vectors that go round four pads: every other one of them is in the same pad, a row further, and they come as
+// tiles.
 TEST(Tiles, RowsOfSeveralVectorsComeTogether) {
     const Machine machine = find_machine("ax01");
     Kernel kernel;

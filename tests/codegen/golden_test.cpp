@@ -29,7 +29,8 @@ std::string dump(const KernelDefinition &kernel, const std::string &machine_name
     options.layouts = kernel.layouts;
     options.dump_after = "all";
     options.dump = [&](const std::string &pass, const std::string &dumped) {
-        if (pass == "match" || pass == "overlap" || pass == "pack") text += "---- " + pass + "\n" + without_numbers_of_names(dumped);
+        if (pass == "match" || pass == "overlap" || pass == "pack")
+            text += "---- " + pass + "\n" + without_numbers_of_names(dumped);
     };
     codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     return text;
@@ -53,17 +54,36 @@ TEST_P(GoldenText, IsAsRecorded) {
     ASSERT_TRUE(input.good()) << file << " is missing; run this test with ATALLA_UPDATE_GOLDEN=1";
     std::ostringstream expected;
     expected << input.rdbuf();
-    EXPECT_EQ(actual, expected.str()) << "if the change is meant, run this test with ATALLA_UPDATE_GOLDEN=1 and look at the difference in " << file;
+    EXPECT_EQ(actual, expected.str())
+        << "if the change is meant, run this test with ATALLA_UPDATE_GOLDEN=1 and look at the difference in " << file;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kernels, GoldenText, testing::Values(
-    Golden{"relu", "ax01", [] { return pipelines::relu({3, 40, 2}); }},
-    Golden{"relu_ring", "ax01", [] { return pipelines::relu({8, 32, 2, true}); }},
-    Golden{"softmax", "ax01", [] { return pipelines::softmax({1, 40, 1}); }},
-    Golden{"product", "ax01", [] { return pipelines::product({4, 32, 64, 4}); }},
-    Golden{"product_partial_sums", "ax01-psum", [] { return pipelines::product({4, 32, 64, 4, true}); }},
-    Golden{"product_fsim", "fsim", [] { return pipelines::product({1, 8, 20, 1, true, false, 1}); }}),
-    [](const auto &info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Kernels, GoldenText,
+                         testing::Values(Golden{"relu", "ax01",
+                                                [] {
+                                                    return pipelines::relu({3, 40, 2});
+                                                }},
+                                         Golden{"relu_ring", "ax01",
+                                                [] {
+                                                    return pipelines::relu({8, 32, 2, true});
+                                                }},
+                                         Golden{"softmax", "ax01",
+                                                [] {
+                                                    return pipelines::softmax({1, 40, 1});
+                                                }},
+                                         Golden{"product", "ax01",
+                                                [] {
+                                                    return pipelines::product({4, 32, 64, 4});
+                                                }},
+                                         Golden{"product_partial_sums", "ax01-psum",
+                                                [] {
+                                                    return pipelines::product({4, 32, 64, 4, true});
+                                                }},
+                                         Golden{"product_fsim", "fsim",
+                                                [] {
+                                                    return pipelines::product({1, 8, 20, 1, true, false, 1});
+                                                }}),
+                         [](const auto &info) { return info.param.name; });
 
 }  // namespace
 }  // namespace atalla

@@ -1,4 +1,5 @@
-// Pipelined loops whose stages run idle while the first iterations begin and the last ones end: when they may, and that their results are right.
+// Pipelined loops whose stages run idle while the first iterations begin and the last ones end: when they may, and that their
+// results are right.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -25,7 +26,8 @@ struct IdleStages : Fixture, testing::Test {
         const Reg row = vector("row"), dot = vector("dot");
         from = kernel.scalar("from");
         to = kernel.scalar("to");
-        ops = {moving(load(row, in, 0), from), op(Opcode::gemm_vv, dot, {row, zero_vector}), moving(store(dot, out, 0), to), step(from), step(to)};
+        ops = {moving(load(row, in, 0), from), op(Opcode::gemm_vv, dot, {row, zero_vector}), moving(store(dot, out, 0), to),
+               step(from), step(to)};
         stage = {0, 0, 1, 0, 1};
         blocks.resize(3);
         blocks[1].end = {Terminator::Loop, index, kernel.constant(iterations - 1), 1};
@@ -118,7 +120,7 @@ TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
     kernel.allocations[static_cast<size_t>(in)].guard_behind = 0;
     kernel.allocations[static_cast<size_t>(in)].rows++;
     EXPECT_TRUE(possible());
-    Op transfer;   // a part of it that is on its way
+    Op transfer;  // a part of it that is on its way
     transfer.opcode = Opcode::scpad_ld;
     transfer.orders = in;
     transfer.ahead = true;
@@ -179,11 +181,16 @@ TEST(IdleLoops, GiveTheSameBits) {
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
         for (const int rows : {16, 32, 48, 80}) {
-            const std::shared_ptr<const Workload> workload = find_operator("gemm").workload({{"shape", fmt::format("{}x64x64", rows)}});
+            const std::shared_ptr<const Workload> workload =
+                find_operator("gemm").workload({{"shape", fmt::format("{}x64x64", rows)}});
             for (const int unroll : {4, 8, 16}) {
-                const Point point = Point::parse(fmt::format("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_block=2,k_ends_apart=1,m_outer=1,pads_split=1,row_pass=0,row_unroll={},rows={},"
-                                                             "slots=1,sums_in_registers=0,weight_unroll=8", unroll, rows));
-                EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << name << " " << rows << " rows, " << unroll << " unrolled";
+                const Point point =
+                    Point::parse(fmt::format("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_block=2,k_ends_apart=1,"
+                                             "m_outer=1,pads_split=1,row_pass=0,row_unroll={},rows={},"
+                                             "slots=1,sums_in_registers=0,weight_unroll=8",
+                                             unroll, rows));
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "")
+                    << name << " " << rows << " rows, " << unroll << " unrolled";
             }
         }
     }

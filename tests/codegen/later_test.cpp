@@ -27,7 +27,8 @@ struct Nest : Fixture, testing::Test {
         blocks[4].ops = {op(Opcode::mul_vv, other, {sum, sum})};
     }
     size_t count_of_sums(size_t b) const {
-        return static_cast<size_t>(std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(), [](const Op &op) { return op.opcode == Opcode::add_vv; }));
+        return static_cast<size_t>(std::count_if(blocks[b].ops.begin(), blocks[b].ops.end(),
+                                                 [](const Op &op) { return op.opcode == Opcode::add_vv; }));
     }
     static Op transfer_to(int allocation) {
         Op transfer;

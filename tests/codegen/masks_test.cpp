@@ -21,7 +21,9 @@ Block block_of(std::vector<Op> ops) {
 
 struct Masks : Fixture, testing::Test {
     // A mask that is made and read.
-    std::vector<Op> use(Reg mask) { return {op(Opcode::mgt_mvs, mask, {x, zero_scalar}), masked(Opcode::add_vv, y, {x, x}, mask)}; }
+    std::vector<Op> use(Reg mask) {
+        return {op(Opcode::mgt_mvs, mask, {x, zero_scalar}), masked(Opcode::add_vv, y, {x, x}, mask)};
+    }
     std::vector<Reg> many_masks(size_t count) {
         std::vector<Reg> masks;
         for (size_t i = 0; i < count; i++) masks.push_back(mask("m"));
@@ -61,7 +63,8 @@ TEST_F(Masks, OfConstantLanesAreMadeAgainWhereManyOthersAreUsedInBetween) {
     constexpr size_t many = 12;
     std::vector<Op> ops;
     const std::vector<Reg> masks = many_masks(many);
-    for (size_t i = 0; i < many; i++) ops.push_back(op(Opcode::mv_stm, masks[i], {kernel.constant(static_cast<int32_t>(1u << i))}));
+    for (size_t i = 0; i < many; i++)
+        ops.push_back(op(Opcode::mv_stm, masks[i], {kernel.constant(static_cast<int32_t>(1u << i))}));
     const auto read_all = [&] {
         for (Reg m : masks) ops.push_back(masked(Opcode::add_vv, y, {x, x}, m));
     };
@@ -75,8 +78,10 @@ TEST_F(Masks, OfConstantLanesAreMadeAgainWhereManyOthersAreUsedInBetween) {
     std::map<Reg, int32_t> lanes;
     size_t readers = 0;
     for (const Op &o : blocks[0].ops)
-        if (o.opcode == Opcode::mv_stm) lanes[o.dst] = *kernel.registers[o.src[0].id].constant;
-        else EXPECT_EQ(lanes.at(o.mask), static_cast<int32_t>(1u << (readers++ % many)));
+        if (o.opcode == Opcode::mv_stm)
+            lanes[o.dst] = *kernel.registers[o.src[0].id].constant;
+        else
+            EXPECT_EQ(lanes.at(o.mask), static_cast<int32_t>(1u << (readers++ % many)));
     EXPECT_EQ(readers, 2 * many);
     EXPECT_FALSE(make_masks_again(kernel, blocks)) << "once is enough";
 }
@@ -100,7 +105,8 @@ TEST_F(Masks, AndVectorsOfBlocksThatMakeThemAnewAreSeparate) {
 
 TEST_F(Masks, OfABlockThatReadsWhatAnotherMadeStayOne) {
     const Reg m = mask("m");
-    Blocks blocks = {block_of({op(Opcode::mgt_mvs, m, {x, zero_scalar})}), block_of({masked(Opcode::add_vv, y, {x, x}, m)}), block_of(use(m))};
+    Blocks blocks = {block_of({op(Opcode::mgt_mvs, m, {x, zero_scalar})}), block_of({masked(Opcode::add_vv, y, {x, x}, m)}),
+                     block_of(use(m))};
     separate_registers(kernel, blocks);
     EXPECT_EQ(blocks[1].ops[0].mask, m);
     EXPECT_EQ(blocks[2].ops[0].dst, m);

@@ -7,9 +7,9 @@
 
 #include "codegen/copy_nest.h"
 #include "codegen/match.h"
+#include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
-#include "generators/host_jit.h"
 #include "tests/generators/kernel_check.h"
 #include "tests/generators/pipelines.h"
 
@@ -24,7 +24,9 @@ Kernel match(const KernelDefinition &kernel, const std::string &machine = "ax01"
     silence_halide();
     static std::map<std::string, Machine> machines;
     const auto it = machines.try_emplace(machine, find_machine(machine)).first;
-    const Module module = Pipeline(kernel.pipeline).compile_to_module(kernel.arguments, "kernel", Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
+    const Module module =
+        Pipeline(kernel.pipeline)
+            .compile_to_module(kernel.arguments, "kernel", Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
     return codegen::match(module.functions().front(), it->second, optimize);
 }
 
@@ -48,7 +50,9 @@ int64_t fills(const Kernel &kernel, const std::string &allocation) {
     int64_t rows = 0;
     const std::function<void(const codegen::Body &, int64_t)> add = [&](const codegen::Body &body, int64_t times) {
         for (const codegen::Node &node : body) {
-            if (node.op && node.op->opcode == Opcode::vreg_st && kernel.allocations[node.op->access->allocation].name == allocation) rows += times;
+            if (node.op && node.op->opcode == Opcode::vreg_st &&
+                kernel.allocations[node.op->access->allocation].name == allocation)
+                rows += times;
             if (node.loop && node.loop->fill) add(node.loop->body, node.loop->extent);
         }
     };
@@ -57,7 +61,8 @@ int64_t fills(const Kernel &kernel, const std::string &allocation) {
 }
 
 // Y = f(X) on one tile of [rows][cols].
-KernelDefinition one_tile(int cols, int rows, const std::function<Expr(Func, Var, Var)> &f, const std::function<void(Func, Var, Var)> &schedule = {}) {
+KernelDefinition one_tile(int cols, int rows, const std::function<Expr(Func, Var, Var)> &f,
+                          const std::function<void(Func, Var, Var)> &schedule = {}) {
     ImageParam x = tensor("X", {cols, rows});
     Var n("n"), m("m");
     Func xs("xs"), ys("ys"), out("Y");
@@ -86,11 +91,13 @@ void expect_host_answer(const KernelDefinition &kernel, const std::vector<std::s
     for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_patterns(tensor, random));
     const std::vector<TensorData> expected = run_on_host(kernel, inputs);
     for (const std::string &machine : machines)
-        for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, machine);
+        for (bool optimize : {false, true})
+            expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, machine);
 }
 
 TEST(Matcher, OneLoadForOneRow) {
-    const KernelDefinition kernel = one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) * x(n, m) + x(n, m)); });
+    const KernelDefinition kernel =
+        one_tile(32, 4, [](Func x, Var n, Var m) { return strict_float(x(n, m) * x(n, m) + x(n, m)); });
     const Kernel matched = match(kernel);
     EXPECT_EQ(count(matched, Opcode::vreg_ld), 1);
     EXPECT_EQ(count(matched, Opcode::mul_vv), 1);
@@ -109,7 +116,11 @@ TEST(Matcher, SharesValuesBetweenStatements) {
 TEST(Matcher, ConditionsThatLoopsOutsideDecide) {
     const auto kernel = [](bool both) {
         return one_tile(
-            32, 4, [&](Func x, Var n, Var m) { return select(both ? m % 2 == 0 && n < 5 + m : m % 2 == 0 || n < 5 + m, x(n, m), strict_float(x(n, m) + x(n, m))); },
+            32, 4,
+            [&](Func x, Var n, Var m) {
+                return select(both ? m % 2 == 0 && n < 5 + m : m % 2 == 0 || n < 5 + m, x(n, m),
+                              strict_float(x(n, m) + x(n, m)));
+            },
             [](Func ys, Var, Var m) { ys.rename(m, Var("m_unroll")); });
     };
     for (const bool both : {false, true}) {
@@ -121,8 +132,13 @@ TEST(Matcher, ConditionsThatLoopsOutsideDecide) {
 // A row's number that rounds down in straight code changes with the loop around it as it does in its first turn.
 TEST(Matcher, DivisionsOfKnownRests) {
     const auto kernel = [] {
-        return one_tile(32, 16, [](Func x, Var n, Var m) { return strict_float(x(n, m / 2) + x(n, m)); },
-                        [](Func ys, Var n, Var m) { ys.split(m, Var("p_unroll"), m, 8).split(m, m, Var("m_unroll"), 2).reorder(n, Var("m_unroll"), Var("p_unroll"), m); });
+        return one_tile(
+            32, 16, [](Func x, Var n, Var m) { return strict_float(x(n, m / 2) + x(n, m)); },
+            [](Func ys, Var n, Var m) {
+                ys.split(m, Var("p_unroll"), m, 8)
+                    .split(m, m, Var("m_unroll"), 2)
+                    .reorder(n, Var("m_unroll"), Var("p_unroll"), m);
+            });
     };
     const Kernel matched = match(kernel());
     for (const auto &atom : matched.atoms) EXPECT_EQ(atom.expr.as<Internal::Div>(), nullptr) << atom.text;
@@ -163,7 +179,9 @@ TEST(Matcher, LoopsRunADifferentNumberOfTimes) {
         SCOPED_TRACE(with_itself);
         const KernelDefinition kernel = running_sums(with_itself);
         const Kernel matched = match(kernel);
-        EXPECT_EQ(std::count_if(matched.loops.begin(), matched.loops.end(), [](const codegen::LoopInfo &loop) { return loop.varies(); }), 1);
+        EXPECT_EQ(std::count_if(matched.loops.begin(), matched.loops.end(),
+                                [](const codegen::LoopInfo &loop) { return loop.varies(); }),
+                  1);
         EXPECT_EQ(count(matched.body, [](const codegen::Node &node) { return node.branch != nullptr; }), with_itself ? 0 : 1);
         expect_host_answer(kernel);
     }
@@ -199,7 +217,8 @@ KernelDefinition sum_of_rows(const std::string &domain) {
 
 TEST(Matcher, KeepsTheFirstIterationOfLoopsAlike) {
     const auto loops_of = [](const Kernel &kernel, int64_t extent) {
-        return std::count_if(kernel.loops.begin(), kernel.loops.end(), [&](const codegen::LoopInfo &loop) { return loop.extent == extent; });
+        return std::count_if(kernel.loops.begin(), kernel.loops.end(),
+                             [&](const codegen::LoopInfo &loop) { return loop.extent == extent; });
     };
     const KernelDefinition apart = sum_of_rows("rows"), alike = sum_of_rows("rows_alike");
     EXPECT_EQ(loops_of(match(apart), 8), 1);
@@ -259,16 +278,20 @@ TEST(Matcher, ExtremaOfZerosAndNan) {
 
 TEST(Matcher, EveryComparison) {
     const std::vector<std::function<Expr(Expr, Expr)>> comparisons = {
-        [](Expr a, Expr b) { return strict_float(a < b); },  [](Expr a, Expr b) { return strict_float(a <= b); },
-        [](Expr a, Expr b) { return strict_float(a > b); },  [](Expr a, Expr b) { return strict_float(a >= b); },
-        [](Expr a, Expr b) { return strict_float(a == b); }, [](Expr a, Expr b) { return strict_float(a != b); },
+        [](Expr a, Expr b) { return strict_float(a < b); },
+        [](Expr a, Expr b) { return strict_float(a <= b); },
+        [](Expr a, Expr b) { return strict_float(a > b); },
+        [](Expr a, Expr b) { return strict_float(a >= b); },
+        [](Expr a, Expr b) { return strict_float(a == b); },
+        [](Expr a, Expr b) { return strict_float(a != b); },
         [](Expr a, Expr b) { return strict_float(a < b) && !strict_float(a == bf16(-1.0f)); },
         [](Expr a, Expr b) { return strict_float(a < b) || strict_float(b <= bf16(0.0f)); },
         [](Expr a, Expr b) { return strict_float(a == a) && strict_float(a <= b); },
         [](Expr a, Expr b) { return strict_float(a <= b) && !strict_float(b < bf16(0.0f)) && strict_float(b == b); },
         [](Expr a, Expr) { return strict_float(bf16(0.5f) < a); }};
     for (const auto &compare : comparisons)
-        expect_host_answer(one_tile(32, 8, [&](Func x, Var n, Var m) { return select(compare(x(n, m), x(n, 7 - m)), x(n, m), bf16(2.0f)); }));
+        expect_host_answer(
+            one_tile(32, 8, [&](Func x, Var n, Var m) { return select(compare(x(n, m), x(n, 7 - m)), x(n, m), bf16(2.0f)); }));
 }
 
 TEST(Matcher, ExchangesTheValuesInsteadOfInvertingTheMask) {
@@ -295,13 +318,18 @@ TEST(Matcher, LanesByTheirNumber) {
         expect_host_answer(one_tile(64, 3, [&](Func x, Var n, Var m) { return select(n < limit, x(n, m), bf16(0.0f)); }));
     expect_host_answer(one_tile(64, 3, [&](Func x, Var n, Var m) { return select(n >= 40 || m < 1, x(n, m), bf16(7.0f)); }));
     // A number that depends on a loop.
-    expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(n < 2 * m + 5, x(n, m), bf16(1.0f)); }), {"ax01"});
+    expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(n < 2 * m + 5, x(n, m), bf16(1.0f)); }),
+                       {"ax01"});
     expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(m <= n, x(n, m), bf16(1.0f)); }), {"ax01"});
 }
 
 // One shift makes a mask whose number of lanes is below 32, or above 0, wherever in the loop; others take two.
 TEST(Matcher, LanesByTheirNumberTakeFewShifts) {
-    const auto shifts = [](const auto &condition, int rows) { return count(match(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(condition(n, m), x(n, m), bf16(1.0f)); })), Opcode::sll_s); };
+    const auto shifts = [](const auto &condition, int rows) {
+        return count(
+            match(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(condition(n, m), x(n, m), bf16(1.0f)); })),
+            Opcode::sll_s);
+    };
     const auto up_to = [](Var n, Var m) { return n <= m; };
     const auto below = [](Var n, Var m) { return n < m; };
     EXPECT_EQ(shifts(up_to, 32), 1);
@@ -309,8 +337,10 @@ TEST(Matcher, LanesByTheirNumberTakeFewShifts) {
     EXPECT_EQ(shifts(below, 33), 2);
     EXPECT_EQ(shifts(up_to, 33), 1) << "all lanes at the end, one at least";
     for (const int rows : {32, 33}) {
-        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(up_to(n, m), x(n, m), bf16(1.0f)); }), {"ax01"});
-        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(below(n, m), x(n, m), bf16(1.0f)); }), {"ax01"});
+        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(up_to(n, m), x(n, m), bf16(1.0f)); }),
+                           {"ax01"});
+        expect_host_answer(one_tile(32, rows, [&](Func x, Var n, Var m) { return select(below(n, m), x(n, m), bf16(1.0f)); }),
+                           {"ax01"});
     }
 }
 
@@ -365,7 +395,8 @@ TEST(Matcher, FillsBeforeEachCopyWhereTilesDiffer) {
     std::vector<TensorData> inputs;
     for (const TensorSpec &tensor : kernel.inputs) inputs.push_back(random_tensor(tensor, random));
     const std::vector<TensorData> expected = run_on_host(kernel, inputs);
-    for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, "ax01");
+    for (bool optimize : {false, true})
+        expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, "ax01");
 }
 
 // Boxes of a copy that follow each other at one distance are one, up to the first that is another or elsewhere.
@@ -393,7 +424,8 @@ TEST(Matcher, JoinsBoxesAtOneDistance) {
 TEST(Matcher, CutsLoopsWhereInnerBoundsChange) {
     // Without its tail the loop over the blocks of columns would be one.
     EXPECT_GT(count_loops(match(pipelines::convolution({4, 3, 32, 96}))), 0);
-    EXPECT_GT(count_loops(match(pipelines::convolution({4, 3, 32, 97}))), count_loops(match(pipelines::convolution({4, 3, 32, 96}))));
+    EXPECT_GT(count_loops(match(pipelines::convolution({4, 3, 32, 97}))),
+              count_loops(match(pipelines::convolution({4, 3, 32, 96}))));
 }
 
 TEST(Matcher, LoadsEachWeightTileOnce) {
@@ -409,7 +441,9 @@ TEST(Matcher, PartialSumsEnterTheArrayWhereItHasAnInput) {
 
 TEST(Matcher, FunctionalMachineSpendsItsFirstWeights) {
     const Kernel matched = match(pipelines::product({1, 8, 20, 1}), "fsim");
-    const auto is_zero_push = [](const codegen::Node &node) { return node.op && node.op->opcode == Opcode::lw_vi && node.op->src[0] == codegen::zero_vector; };
+    const auto is_zero_push = [](const codegen::Node &node) {
+        return node.op && node.op->opcode == Opcode::lw_vi && node.op->src[0] == codegen::zero_vector;
+    };
     EXPECT_EQ(std::count_if(matched.body.begin(), matched.body.end(), is_zero_push), 32);
 }
 

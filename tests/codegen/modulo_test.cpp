@@ -1,4 +1,5 @@
-// Iterative modulo scheduling: a loop of lane operations that placing each operation once gives a longer interval than its units need.
+// Iterative modulo scheduling: a loop of lane operations that placing each operation once gives a longer interval than its
+// units need.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -54,33 +55,39 @@ struct FullAdder : Fixture, testing::Test {
 TEST_F(FullAdder, GetsAnIntervalNearItsBound) {
     ScheduleGraph graph(kernel, ops, 0);
     const std::vector<Edge> edges = graph.edges;
-    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long,
+                                                                   [](const std::vector<Op> &) { return false; });
     ASSERT_TRUE(schedule);
     const int bound_of_units = resource_bound(kernel, ops);
     EXPECT_LE(schedule->interval, bound_of_units + bound_of_units / 16);
     ASSERT_EQ(schedule->stage.size(), ops.size());
     const auto cycle = [&](int i) { return graph.cycle[i] + schedule->stage[i] * schedule->interval; };
     for (const Edge &edge : edges)
-        EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+        EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency)
+            << fmt::format("operation {} behind operation {}", edge.to, edge.from);
 }
 
 TEST_F(FullAdder, TakesFewerPacketsInTheSameIntervalOnceTightened) {
     ScheduleGraph graph(kernel, ops, 0);
-    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long,
+                                                                   [](const std::vector<Op> &) { return false; });
     ASSERT_TRUE(schedule);
     const size_t before = gather(graph).size();
     tighten_loop(kernel, graph, schedule->interval);
     EXPECT_LT(gather(graph).size(), before);
     for (const OpGroup &packet : gather(graph)) EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
     for (const Edge &edge : graph.edges)
-        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency)
+            << fmt::format("operation {} behind operation {}", edge.to, edge.from);
     EXPECT_LT(*std::max_element(graph.cycle.begin(), graph.cycle.end()), schedule->interval);
 }
 
-// The code in front of the loop begins as many iterations as are under way, less one: the first stage is so far ahead, the last one is not.
+// The code in front of the loop begins as many iterations as are under way, less one: the first stage is so far ahead, the last
+// one is not.
 TEST_F(FullAdder, NamesRowsByTheVariableOfTheLoop) {
     ScheduleGraph graph(kernel, ops, 0);
-    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long,
+                                                                   [](const std::vector<Op> &) { return false; });
     ASSERT_TRUE(schedule);
     ASSERT_GT(schedule->stages, 1);
     const ScheduleGraph before = graph;
@@ -103,16 +110,19 @@ TEST_F(FullAdder, TransfersOfSeveralPadsStartAtEvenDistances) {
     for (int pad = 0; pad < pads; pad++)
         for (Op &step : transfer(pad)) ops.push_back(step);
     ScheduleGraph graph(kernel, ops, 0);
-    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(kernel, graph, kernel.loops[0], {}, OverlapIterations::Long,
+                                                                   [](const std::vector<Op> &) { return false; });
     ASSERT_TRUE(schedule);
     for (const Edge &edge : graph.edges)
-        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency) << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+        EXPECT_GE(graph.cycle[edge.to] + edge.distance * schedule->interval, graph.cycle[edge.from] + edge.latency)
+            << fmt::format("operation {} behind operation {}", edge.to, edge.from);
     std::vector<int> starts;
     for (size_t i = 0; i < graph.ops.size(); i++)
         if (graph.ops[i].opcode == Opcode::scpad_ld) starts.push_back(graph.cycle[i]);
     std::ranges::sort(starts);
     ASSERT_EQ(starts.size(), static_cast<size_t>(pads));
-    for (size_t i = 1; i < starts.size(); i++) EXPECT_GE(starts[i] - starts[i - 1], schedule->interval / pads / 2) << "of " << schedule->interval << " cycles";
+    for (size_t i = 1; i < starts.size(); i++)
+        EXPECT_GE(starts[i] - starts[i - 1], schedule->interval / pads / 2) << "of " << schedule->interval << " cycles";
 }
 
 // Rows that lanes make are weights of the array, whose product with a row of ones is added up: weights that load as soon as
@@ -129,9 +139,11 @@ TEST(Modulo, LoadsWeightsThatLanesMakeOneRightAfterTheOther) {
               sum = f.vector("sum");
     std::vector<Op> ops, weights;
     for (int row = 0; row < rows; row++) {
-        const Reg x = f.vector("x"), largest = f.vector("largest"), distance = f.vector("distance"), scaled = f.vector("scaled"), made = f.vector("made");
+        const Reg x = f.vector("x"), largest = f.vector("largest"), distance = f.vector("distance"),
+                  scaled = f.vector("scaled"), made = f.vector("made");
         for (const Op &step : {f.load(x, in, row), f.load(largest, most, row), f.op(Opcode::sub_vv, distance, {x, largest}),
-                               f.op(Opcode::mul_vv, scaled, {distance, scale}), f.op(Opcode::expi_vi, made, {scaled}), f.store(made, out, row)}) {
+                               f.op(Opcode::mul_vv, scaled, {distance, scale}), f.op(Opcode::expi_vi, made, {scaled}),
+                               f.store(made, out, row)}) {
             ops.push_back(step);
             if (step.access) ops.back().access->row.terms = {{0, rows}};
         }

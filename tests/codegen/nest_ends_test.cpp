@@ -15,11 +15,14 @@ struct NestEnds : Fixture, testing::Test {
     NestEnds() : blocks(5) {
         turn = counted_loop(8);
         buffer = allocation("rows", 8);
-        const auto loop = [&](size_t b, int target, Reg index) { blocks[b].end = {Terminator::Loop, index, kernel.constant(7), target}; };
+        const auto loop = [&](size_t b, int target, Reg index) {
+            blocks[b].end = {Terminator::Loop, index, kernel.constant(7), target};
+        };
         loop(2, 2, inner);
         loop(3, 1, turn);
         blocks[4].end.kind = Terminator::Halt;
-        blocks[1].ops = {op(Opcode::addi_s, inner, {zero_scalar}), op(Opcode::mul_vv, square, {sum, sum}), op(Opcode::mul_vv, fourth, {square, square}), op(Opcode::sub_vv, sum, {zero_vector, zero_vector})};
+        blocks[1].ops = {op(Opcode::addi_s, inner, {zero_scalar}), op(Opcode::mul_vv, square, {sum, sum}),
+                         op(Opcode::mul_vv, fourth, {square, square}), op(Opcode::sub_vv, sum, {zero_vector, zero_vector})};
         blocks[2].ops = {load(row, buffer, 0), op(Opcode::add_vv, sum, {sum, row})};
         blocks[3].ops = {op(Opcode::mul_vv, result, {sum, fourth}), store(result, buffer, 1)};
     }
@@ -33,7 +36,8 @@ struct NestEnds : Fixture, testing::Test {
     Blocks blocks;
     int buffer = -1;
     Reg turn, inner = kernel.scalar("inner");
-    Reg sum = vector("sum"), row = vector("row"), square = vector("square"), fourth = vector("fourth"), result = vector("result");
+    Reg sum = vector("sum"), row = vector("row"), square = vector("square"), fourth = vector("fourth"),
+        result = vector("result");
 };
 
 TEST_F(NestEnds, TheStartOfTheNextTurnRunsWithTheEnd) {
@@ -41,7 +45,8 @@ TEST_F(NestEnds, TheStartOfTheNextTurnRunsWithTheEnd) {
     join_ends(blocks, 1, 3, joined_ends(kernel, blocks, 1, 3, false));
     EXPECT_EQ(blocks[1].ops.size(), 4u) << "in front of the first turn";
     EXPECT_EQ(blocks[3].end.target, 2);
-    EXPECT_EQ(opcodes(blocks[3].ops), (std::vector<Opcode>{Opcode::mul_vv, Opcode::vreg_st, Opcode::addi_s, Opcode::mul_vv, Opcode::mul_vv, Opcode::sub_vv}));
+    EXPECT_EQ(opcodes(blocks[3].ops), (std::vector<Opcode>{Opcode::mul_vv, Opcode::vreg_st, Opcode::addi_s, Opcode::mul_vv,
+                                                           Opcode::mul_vv, Opcode::sub_vv}));
     EXPECT_TRUE(blocks[3].ops[1].access->earlier);
     EXPECT_EQ(blocks_in_front(blocks, 2), (std::vector<size_t>{1, 3}));
 }
@@ -71,7 +76,8 @@ TEST_F(NestEnds, TheVariableIsTheNextOne) {
     blocks[1].ops.push_back(op(Opcode::add_s, kernel.scalar("address"), {turn, turn}));
     const JoinedEnds joined = joined_ends(kernel, blocks, 1, 3, false);
     const Op &address = joined.ops.back();
-    const auto next = std::find_if(joined.ops.begin(), joined.ops.end(), [&](const Op &one) { return one.dst == address.src[0]; });
+    const auto next =
+        std::find_if(joined.ops.begin(), joined.ops.end(), [&](const Op &one) { return one.dst == address.src[0]; });
     ASSERT_NE(next, joined.ops.end());
     EXPECT_EQ(next->src[0], turn);
     EXPECT_EQ(next->imm, 1);
@@ -86,7 +92,8 @@ TEST_F(NestEnds, CodeBehindTheNestFindsWhatTheLastTurnHasLeft) {
     const Reg kept = blocks[4].ops[0].src[0];
     EXPECT_NE(kept, slot);
     const auto keeps = std::find_if(blocks[3].ops.begin(), blocks[3].ops.end(), [&](const Op &one) { return one.dst == kept; });
-    const auto changes = std::find_if(blocks[3].ops.begin(), blocks[3].ops.end(), [&](const Op &one) { return one.dst == slot; });
+    const auto changes =
+        std::find_if(blocks[3].ops.begin(), blocks[3].ops.end(), [&](const Op &one) { return one.dst == slot; });
     EXPECT_LT(keeps, changes);
     EXPECT_EQ(keeps->src[0], slot);
 }

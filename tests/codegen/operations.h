@@ -60,7 +60,8 @@ struct Fixture {
     // What aims and starts a load into a pad, for an iteration that comes later.
     std::vector<Op> transfer(int pad) {
         const Reg base = kernel.scalar("base");
-        Op step = op(Opcode::addi_s, base, {base}), start = op(Opcode::scpad_ld, base, {base, kernel.scalar("memory"), kernel.scalar("control")});
+        Op step = op(Opcode::addi_s, base, {base}),
+           start = op(Opcode::scpad_ld, base, {base, kernel.scalar("memory"), kernel.scalar("control")});
         start.pad = pad;
         start.orders = 0;
         start.ahead = true;

@@ -68,7 +68,8 @@ TEST_F(PadOrder, DoNotWaitForAnotherBufferOrAnEmptyQueue) {
     EXPECT_EQ(blocks[1].packets.size(), 1u);
     // A packet for each cycle that the rows take.
     Block idle;
-    for (int cycle = 0; cycle < 20 * apart + 2 * apart; cycle++) idle.packets.push_back({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
+    for (int cycle = 0; cycle < 20 * apart + 2 * apart; cycle++)
+        idle.packets.push_back({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
     blocks = {stores(20), idle, packed({read(buffer, 19)})};
     keep(blocks);
     EXPECT_EQ(blocks[2].packets.size(), 1u);
@@ -95,7 +96,8 @@ TEST_F(PadOrder, WaitInFrontOfALoop) {
         return block;
     };
     const Block work = packed({op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar})});
-    for (const std::vector<Op> &body : {std::vector<Op>{read(buffer, 19)}, std::vector<Op>{read(buffer, 19), store(x, buffer, 19)}}) {
+    for (const std::vector<Op> &body :
+         {std::vector<Op>{read(buffer, 19)}, std::vector<Op>{read(buffer, 19), store(x, buffer, 19)}}) {
         Blocks blocks = {stores(20), work, loop(body)};
         keep(blocks);
         EXPECT_GT(blocks[0].packets.size(), 20u);

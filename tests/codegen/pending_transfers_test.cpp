@@ -27,7 +27,8 @@ TEST_F(PendingTransfers, UntilTheirRegisterIsReadOrTheirPadStartsAnother) {
     const Reg a = kernel.scalar("a"), b = kernel.scalar("b"), c = kernel.scalar("c");
     const std::vector<Op> starts = {start(Opcode::scpad_ld, a, a, 0), start(Opcode::scpad_st, b, b, 1)};
     EXPECT_EQ(transfers_at_end(body(starts)), (std::vector<Reg>{a, b}));
-    EXPECT_EQ(transfers_at_end(body({starts[0], starts[1], op(Opcode::or_s, zero_scalar, {b, zero_scalar})})), (std::vector<Reg>{a}));
+    EXPECT_EQ(transfers_at_end(body({starts[0], starts[1], op(Opcode::or_s, zero_scalar, {b, zero_scalar})})),
+              (std::vector<Reg>{a}));
     EXPECT_EQ(transfers_at_end(body({starts[0], starts[1], start(Opcode::scpad_st, c, c, 0)})), (std::vector<Reg>{b, c}));
 }
 

@@ -6,9 +6,9 @@
 
 #include <random>
 
+#include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
-#include "generators/host_jit.h"
 #include "tests/generators/kernel_check.h"
 #include "tests/generators/pipelines.h"
 
@@ -23,7 +23,8 @@ public:
     explicit RandomKernel(uint32_t seed) : random_(seed) {}
 
     KernelDefinition make() {
-        const int cols = one_of({1, 20, 32, 33, 64, 70}), rows = 1 + below(9), step = 1 + below(std::min(rows, 4)), padded = (cols + 31) / 32 * 32;
+        const int cols = one_of({1, 20, 32, 33, 64, 70}), rows = 1 + below(9), step = 1 + below(std::min(rows, 4)),
+                  padded = (cols + 31) / 32 * 32;
         const int inputs = 1 + below(2);
         const bool ring = rows > step && below(3) == 0;
         std::vector<ImageParam> tensors;
@@ -31,7 +32,8 @@ public:
         for (int i = 0; i < inputs; i++) {
             tensors.push_back(tensor(fmt::format("X{}in", i), {cols, rows}));
             Func rows_of(fmt::format("rows{}of", i));
-            rows_of(n, m) = cols % 32 == 0 ? Expr(tensors[i](n, m)) : select(n < cols, tensors[i](min(n, cols - 1), m), undef<BFloat>());
+            rows_of(n, m) =
+                cols % 32 == 0 ? Expr(tensors[i](n, m)) : select(n < cols, tensors[i](min(n, cols - 1), m), undef<BFloat>());
             loaded.push_back(rows_of);
             values_.push_back(rows_of);
         }
@@ -84,18 +86,28 @@ private:
         return bf16(values[below(8)]);
     }
     Expr expression(int depth) {
-        if (depth == 0) return below(4) == 0 ? constant() : values_[static_cast<size_t>(below(static_cast<int>(values_.size())))](n, m);
+        if (depth == 0)
+            return below(4) == 0 ? constant() : values_[static_cast<size_t>(below(static_cast<int>(values_.size())))](n, m);
         const Expr a = expression(depth - 1), b = expression(depth - 1);
         switch (below(9)) {
-        case 0: return strict_float(a + b);
-        case 1: return strict_float(a - b);
-        case 2: return strict_float(a * b);
-        case 3: return strict_float(min(a, b));
-        case 4: return strict_float(max(a, b));
-        case 5: return select(strict_float(a < b), a, expression(depth - 1));
-        case 6: return select(strict_float(a <= b) || strict_float(b == bf16(1.0f)), b, a);
-        case 7: return strict_float(a / bf16(8.0f));
-        default: return machine_exp(strict_float(a * bf16(0.25f)));
+            case 0:
+                return strict_float(a + b);
+            case 1:
+                return strict_float(a - b);
+            case 2:
+                return strict_float(a * b);
+            case 3:
+                return strict_float(min(a, b));
+            case 4:
+                return strict_float(max(a, b));
+            case 5:
+                return select(strict_float(a < b), a, expression(depth - 1));
+            case 6:
+                return select(strict_float(a <= b) || strict_float(b == bf16(1.0f)), b, a);
+            case 7:
+                return strict_float(a / bf16(8.0f));
+            default:
+                return machine_exp(strict_float(a * bf16(0.25f)));
         }
     }
 
@@ -116,7 +128,8 @@ TEST(RandomKernels, EqualTheHost) {
         const std::vector<TensorData> expected = run_on_host(kernel, inputs);
         const Machine &machine = machines[seed % machines.size()];
         for (bool optimize : {false, true})
-            expect_equal(kernel, run_checked(kernel, machine, optimize, inputs), expected, fmt::format("{}, optimize {}", machine.name, optimize));
+            expect_equal(kernel, run_checked(kernel, machine, optimize, inputs), expected,
+                         fmt::format("{}, optimize {}", machine.name, optimize));
     }
 }
 

@@ -12,8 +12,8 @@
 #include "codegen/passes.h"
 #include "generators/gemm.h"
 #include "generators/gemm_space.h"
-#include "isa/machine.h"
 #include "generators/host_jit.h"
+#include "isa/machine.h"
 #include "tests/codegen/operations.h"
 #include "tests/generators/pipelines.h"
 
@@ -90,9 +90,11 @@ private:
     std::string wrong_;
 };
 
-std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize, MakeConstants constants = MakeConstants::AtStart) {
+std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize,
+                            MakeConstants constants = MakeConstants::AtStart) {
     const Halide::Module module = Halide::Pipeline(definition.pipeline)
-                                      .compile_to_module(definition.arguments, "kernel", Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
+                                      .compile_to_module(definition.arguments, "kernel",
+                                                         Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
     Kernel kernel = match(module.functions().front(), machine, optimize);
     place(kernel, definition.layouts);
     overlap(kernel, optimize);
@@ -102,7 +104,9 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
     pack(kernel, blocks, optimize);
     allocate(kernel, blocks);
     for (const RegInfo &reg : kernel.registers) {
-        const int64_t count = reg.cls == RegisterClass::Scalar ? machine.regs.scalar : reg.cls == RegisterClass::Vector ? machine.regs.vector : machine.regs.mask;
+        const int64_t count = reg.cls == RegisterClass::Scalar   ? machine.regs.scalar
+                              : reg.cls == RegisterClass::Vector ? machine.regs.vector
+                                                                 : machine.regs.mask;
         EXPECT_LT(reg.physical, count) << reg.name;
     }
     return Holdings(kernel, blocks).check();
@@ -110,15 +114,20 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
 
 TEST(Registers, HoldWhatIsRead) {
     silence_halide();
-    const std::vector<KernelDefinition> kernels = {
-        pipelines::relu({12, 45, 2, true}), pipelines::exponential_chain({7, 50, 3}), pipelines::softmax({7, 50, 3}),
-        pipelines::layernorm({7, 50, 2}),   pipelines::spread({7, 50, 3}),            pipelines::product({13, 50, 45, 4, true}),
-        pipelines::product({64, 40, 70, 16, true, true}), pipelines::convolution({6, 5, 40, 33})};
+    const std::vector<KernelDefinition> kernels = {pipelines::relu({12, 45, 2, true}),
+                                                   pipelines::exponential_chain({7, 50, 3}),
+                                                   pipelines::softmax({7, 50, 3}),
+                                                   pipelines::layernorm({7, 50, 2}),
+                                                   pipelines::spread({7, 50, 3}),
+                                                   pipelines::product({13, 50, 45, 4, true}),
+                                                   pipelines::product({64, 40, 70, 16, true, true}),
+                                                   pipelines::convolution({6, 5, 40, 33})};
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
         for (size_t i = 0; i < kernels.size(); i++)
             for (bool optimize : {false, true})
-                EXPECT_EQ(check_registers(kernels[i], machine, optimize), "") << "kernel " << i << " on " << name << ", optimize " << optimize;
+                EXPECT_EQ(check_registers(kernels[i], machine, optimize), "")
+                    << "kernel " << i << " on " << name << ", optimize " << optimize;
     }
 }
 

@@ -9,7 +9,8 @@ namespace atalla::codegen {
 namespace {
 
 struct Reload : Fixture, testing::Test {
-    // A loop that reads a row at once, and again behind a chain of so many products. `between`: what runs before the second read.
+    // A loop that reads a row at once, and again behind a chain of so many products. `between`: what runs before the second
+    // read.
     void body(int chain, const std::vector<Op> &between = {}) {
         Loop loop;
         loop.extent = 16;
@@ -73,8 +74,9 @@ TEST_F(Reload, LoadsAgainForAReaderBehindRowsThatAreStored) {
     const Reg value = vector("value"), again = vector("again"), last = vector("last");
     Loop loop;
     loop.extent = 16;
-    for (const Op &next : {load(x, in, 0), op(Opcode::add_vs, value, {x, zero_scalar}), store(value, steps, 0), load(again, steps, 0), op(Opcode::mul_vs, last, {again, zero_scalar}),
-                           op(Opcode::add_vv, vector("result"), {last, x})})
+    for (const Op &next :
+         {load(x, in, 0), op(Opcode::add_vs, value, {x, zero_scalar}), store(value, steps, 0), load(again, steps, 0),
+          op(Opcode::mul_vs, last, {again, zero_scalar}), op(Opcode::add_vv, vector("result"), {last, x})})
         loop.body.push_back(next);
     kernel.body.push_back(std::move(loop));
     reload(kernel);

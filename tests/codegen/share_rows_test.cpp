@@ -33,7 +33,7 @@ struct ShareRows : Fixture, testing::Test {
         EXPECT_EQ(name_of(kernel.body.back().op->access->allocation), "other");
     }
     int accessed(size_t operation) const { return kernel.body.front().loop->body[operation].op->access->allocation; }
-    const int64_t half = kernel.machine->pad.count * kernel.machine->pad_rows() / 2;   // of the rows of all pads
+    const int64_t half = kernel.machine->pad.count * kernel.machine->pad_rows() / 2;  // of the rows of all pads
     const std::string &name_of(int allocation) const { return kernel.allocations[static_cast<size_t>(allocation)].name; }
 };
 
@@ -59,10 +59,12 @@ TEST_F(ShareRows, EachHasItsOwnWhereThePadsHoldThem) {
 TEST_F(ShareRows, SaysWhatDoesNotFit) {
     const int other = allocation("other", 4);
     allocation("p_over_X", 2 * half);
-    EXPECT_THAT(error_of([&] { share_rows(kernel); }), HasSubstr("'p_over_X' is to lie where 'X' does, which is not in the pads"));
+    EXPECT_THAT(error_of([&] { share_rows(kernel); }),
+                HasSubstr("'p_over_X' is to lie where 'X' does, which is not in the pads"));
     const int x = allocation("X", 9);
     body(x, x, other);
-    EXPECT_THAT(error_of([&] { share_rows(kernel); }), HasSubstr(fmt::format("'p_over_X' with {} rows is to lie where 'X' does, which has 9", 2 * half)));
+    EXPECT_THAT(error_of([&] { share_rows(kernel); }),
+                HasSubstr(fmt::format("'p_over_X' with {} rows is to lie where 'X' does, which has 9", 2 * half)));
 }
 
 }  // namespace

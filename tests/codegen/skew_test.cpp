@@ -12,7 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// Of each of 8 rows of 4 vectors, the first pass adds up the vectors and stores what it makes of them; the second one scales that by the sum.
+// Of each of 8 rows of 4 vectors, the first pass adds up the vectors and stores what it makes of them; the second one scales
+// that by the sum.
 struct Skew : Fixture, testing::Test {
     static constexpr int64_t rows = 8, vectors = 4;
 
@@ -41,10 +42,12 @@ struct Skew : Fixture, testing::Test {
         return access;
     }
     std::vector<Op> first_pass() {
-        return {at(load(x, in, 0), {{m, vectors}, {first, 1}}), op(Opcode::add_vv, sum, {sum, x}), op(Opcode::mul_vv, made, {x, x}), at(store(made, between, 0), {{first, 1}})};
+        return {at(load(x, in, 0), {{m, vectors}, {first, 1}}), op(Opcode::add_vv, sum, {sum, x}),
+                op(Opcode::mul_vv, made, {x, x}), at(store(made, between, 0), {{first, 1}})};
     }
     std::vector<Op> second_pass() {
-        return {at(load(again, between, 0), {{second, 1}}), op(Opcode::mul_vs, result, {again, scale}), at(store(result, out, 0), {{m, vectors}, {second, 1}})};
+        return {at(load(again, between, 0), {{second, 1}}), op(Opcode::mul_vs, result, {again, scale}),
+                at(store(result, out, 0), {{m, vectors}, {second, 1}})};
     }
     void build(std::vector<Op> one, std::vector<Op> other) {
         Loop around = loop(m, {op(Opcode::mul_vv, sum, {zero_vector, zero_vector})});
@@ -68,7 +71,8 @@ struct Skew : Fixture, testing::Test {
 
     int m = -1, first = -1, second = -1;
     int in = allocation("in", rows *vectors), between = allocation("between", vectors), out = allocation("out", rows *vectors);
-    Reg x = vector("x"), sum = vector("sum"), made = vector("made"), again = vector("again"), result = vector("result"), scale = kernel.scalar("scale");
+    Reg x = vector("x"), sum = vector("sum"), made = vector("made"), again = vector("again"), result = vector("result"),
+        scale = kernel.scalar("scale");
 };
 
 TEST_F(Skew, PassesBecomeOneLoopOnRowsOfSeveralIterations) {
@@ -91,7 +95,7 @@ TEST_F(Skew, RowsBetweenPassesHaveSlotsThatRotate) {
     ASSERT_EQ(kernel.rotations.size(), 1u);
     const Rotation &rotation = kernel.rotations.front();
     EXPECT_EQ(rotation.allocation, between);
-    EXPECT_EQ(rotation.slots.size(), 4u);   // filled, one iteration old, read, and one that is neither
+    EXPECT_EQ(rotation.slots.size(), 4u);  // filled, one iteration old, read, and one that is neither
     EXPECT_EQ(kernel.allocations[static_cast<size_t>(between)].rows, 4 * vectors);
     const PadAccess &stored = *pass(Opcode::vreg_st, between).access, &loaded = *pass(Opcode::vreg_ld, between).access;
     EXPECT_EQ(stored.slot, rotation.slots[0]);
@@ -106,7 +110,8 @@ TEST_F(Skew, ValuesOfStraightCodeWaitAnIteration) {
     // The scale of the iteration before is moved in front of all else; the sum is read before it starts anew.
     const Op &move = *body().front().op;
     EXPECT_EQ(move.src[0], scale);
-    const auto reader = std::find_if(passes().begin(), passes().end(), [](const Node &node) { return node.op->opcode == Opcode::mul_vs; });
+    const auto reader =
+        std::find_if(passes().begin(), passes().end(), [](const Node &node) { return node.op->opcode == Opcode::mul_vs; });
     EXPECT_EQ(reader->op->src[1], move.dst);
     std::vector<Opcode> straight;
     for (const Node &node : body())
@@ -127,7 +132,7 @@ TEST_F(Skew, LaterPassesFindRowsOfAnInputWhereTheFirstPutThem) {
 
 TEST_F(Skew, PassesOfTheSameRowsShareTheirRegisters) {
     std::vector<Op> later = second_pass();
-    later[1] = op(Opcode::mul_vv, result, {again, again});   // needs no sum
+    later[1] = op(Opcode::mul_vv, result, {again, again});  // needs no sum
     build(first_pass(), later);
     skew(kernel, {});
     // What is stored between them is neither stored nor loaded.
@@ -145,7 +150,8 @@ TEST_F(Skew, LeavesOtherLoopsAlone) {
 TEST_F(Skew, RefusesPassesThatDoNotRunAlike) {
     kernel.loops[static_cast<size_t>(second)].extent = 2;
     build(first_pass(), second_pass());
-    EXPECT_THAT(error_of([&] { skew(kernel, {}); }), HasSubstr("the loops inside of 'f.m_skewed' do not become one: 'f.first' runs 4 times and 'f.second' 2 times"));
+    EXPECT_THAT(error_of([&] { skew(kernel, {}); }),
+                HasSubstr("the loops inside of 'f.m_skewed' do not become one: 'f.first' runs 4 times and 'f.second' 2 times"));
 }
 
 // Weights, say.

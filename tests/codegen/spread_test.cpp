@@ -48,7 +48,7 @@ public:
     }
     void set(Reg reg, int64_t value) { values_[reg.id] = value; }
     int64_t get(Reg reg) { return values_[reg.id]; }
-    std::vector<std::pair<int64_t, int64_t>> started;   // pad row, memory; both in bytes
+    std::vector<std::pair<int64_t, int64_t>> started;  // pad row, memory; both in bytes
 
 private:
     std::map<int32_t, int64_t> values_;
@@ -80,7 +80,8 @@ struct Fixture {
         for (size_t i = 0; i < scalars.started.size(); i++) {
             const auto group = static_cast<int64_t>(i / 4);
             EXPECT_EQ(scalars.started[i].first, group * c.run.row_step * 64) << "transfer " << i;
-            EXPECT_EQ(scalars.started[i].second, (static_cast<int64_t>(i % 4) * 1024 + group * c.run.mem_step) * 2) << "transfer " << i;
+            EXPECT_EQ(scalars.started[i].second, (static_cast<int64_t>(i % 4) * 1024 + group * c.run.mem_step) * 2)
+                << "transfer " << i;
         }
     }
     Machine machine;
@@ -131,7 +132,7 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
         spread(f.kernel, {{c, {}, 0, {}}}, {}, 1, hot, code, body);
         Scalars scalars;
         for (const Node &node : body) scalars.run(*node.op);
-        std::map<int64_t, std::vector<int64_t>> groups_of_pad;   // pads by their place in memory
+        std::map<int64_t, std::vector<int64_t>> groups_of_pad;  // pads by their place in memory
         for (int64_t i = 0; i < sure_iterations(hot); i++) {
             const size_t before = scalars.started.size();
             scalars.iteration(hot.body);
@@ -139,7 +140,8 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
                 EXPECT_EQ(scalars.started.size() - before, longer ? 2u : 4u);
             }
         }
-        for (const auto &[row, memory] : scalars.started) groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
+        for (const auto &[row, memory] : scalars.started)
+            groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
         EXPECT_EQ(groups_of_pad.size(), 4u);
         for (const auto &[pad, groups] : groups_of_pad) EXPECT_EQ(groups, (std::vector<int64_t>{0, 1, 2, 3}));
     }
@@ -162,7 +164,8 @@ TEST(Spread, ALoneTileBesideManyStartsToo) {
     Scalars scalars;
     for (const Node &node : body) scalars.run(*node.op);
     for (int64_t i = 0; i < sure_iterations(hot); i++) scalars.iteration(hot.body);
-    EXPECT_EQ(std::count_if(scalars.started.begin(), scalars.started.end(), [](const auto &s) { return s.first == 64 * 64; }), 1);
+    EXPECT_EQ(std::count_if(scalars.started.begin(), scalars.started.end(), [](const auto &s) { return s.first == 64 * 64; }),
+              1);
     EXPECT_EQ(scalars.started.size(), 6 * 4 + 1u);
 }
 
@@ -176,10 +179,12 @@ TEST(EvenStarts, StartEveryGroupOnceHoweverManyIterationsAreLeftToTheLoop) {
             Loop hot;
             hot.extent = extent;
             const std::vector<SpreadTransfer> transfers = {{c, {}, 0, {}}};
-            EXPECT_EQ(can_start_evenly(transfers, hot, code), groups < sure_iterations(hot)) << groups << " groups in " << extent;
+            EXPECT_EQ(can_start_evenly(transfers, hot, code), groups < sure_iterations(hot))
+                << groups << " groups in " << extent;
             if (!can_start_evenly(transfers, hot, code)) continue;
             for (const int64_t iterations : {sure_iterations(hot), extent}) {
-                SCOPED_TRACE(std::to_string(groups) + " groups in " + std::to_string(iterations) + " of " + std::to_string(extent) + " iterations");
+                SCOPED_TRACE(std::to_string(groups) + " groups in " + std::to_string(iterations) + " of " +
+                             std::to_string(extent) + " iterations");
                 Started started(f, code, c, extent);
                 started.scalars.iteration(started.hot.body);
                 EXPECT_TRUE(started.scalars.started.empty()) << "a result leaves in the first iteration";
@@ -229,7 +234,7 @@ TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     code.aim(outer, true, {}, {}, {}, aim);
     for (const Node &node : aim) scalars.run(*node.op);
     scalars.set(left, 6);
-    for (int run = 0; run < 5; run++) {   // in the last two nothing is left
+    for (int run = 0; run < 5; run++) {  // in the last two nothing is left
         for (const Node &node : body) scalars.run(*node.op);
         for (int i = 0; i < 14; i++) scalars.iteration(hot.body);
     }
@@ -264,8 +269,10 @@ TEST(EvenStarts, GroupsAreDividedAmongTheTurnsOfANest) {
                     before = scalars.started.size();
                     last = i;
                 }
-                if (more) Fixture::expect_in_order(scalars, c);
-                else EXPECT_TRUE(scalars.started.empty());
+                if (more)
+                    Fixture::expect_in_order(scalars, c);
+                else
+                    EXPECT_TRUE(scalars.started.empty());
             }
         }
     Fixture f;
@@ -291,7 +298,8 @@ TEST(EvenStarts, RoundsOfSeveralTransfersFollowEachOtherInANest) {
     Body body;
     for (const SpreadTransfer &t : transfers) code.aim(t.channel, true, {}, {}, {}, body);
     EXPECT_TRUE(can_start_evenly_in_nest(transfers, turns, hot, code));
-    EXPECT_FALSE(can_start_evenly_in_nest(transfers, 1, hot, code)) << "groups would start in iterations that follow each other";
+    EXPECT_FALSE(can_start_evenly_in_nest(transfers, 1, hot, code))
+        << "groups would start in iterations that follow each other";
     ASSERT_TRUE(start_evenly_in_nest(f.kernel, transfers, turns, hot, code, body));
     Scalars scalars;
     for (const Node &node : body) scalars.run(*node.op);
@@ -331,7 +339,11 @@ TEST(LateStart, IsOnceAndInTheIterationThatIsNamed) {
 }
 
 TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
-    const std::vector<codegen::Run> split = one_tile_a_pad({{{{0, 0, 0, 8, 32, 32}, {1, 0, 1, 8, 32, 32}, {0, 8, 2, 8, 32, 32}, {1, 8, 3, 8, 32, 32}, {0, 16, 4, 8, 32, 32}}, 5, 7, 9}});
+    const std::vector<codegen::Run> split = one_tile_a_pad(
+        {{{{0, 0, 0, 8, 32, 32}, {1, 0, 1, 8, 32, 32}, {0, 8, 2, 8, 32, 32}, {1, 8, 3, 8, 32, 32}, {0, 16, 4, 8, 32, 32}},
+          5,
+          7,
+          9}});
     ASSERT_EQ(split.size(), 3u);
     std::set<int64_t> seen;
     for (const codegen::Run &run : split) {
@@ -347,7 +359,8 @@ TEST(TransferRuns, AreSplitSoThatNoTransferOfAGroupWaitsForAnother) {
     EXPECT_EQ(seen.size(), 5u);
 }
 
-// A load of one row waits for its engine in front of the last group of a result: the rest of the loop then runs beside that group.
+// A load of one row waits for its engine in front of the last group of a result: the rest of the loop then runs beside that
+// group.
 TEST(Spread, WhatIsShortComesBeforeTheLastGroupOfAResult) {
     Fixture f;
     Rings rings(f.kernel, false);
@@ -406,8 +419,9 @@ int64_t start_of_lone_group(int64_t cycles, int rows) {
 }
 
 TEST(Spread, ALoneGroupStartsWhenTheEnginesAreFreeIfTheRestOfTheLoopIsShorterThanItsTransfers) {
-    constexpr int64_t even = 3;   // its share of the 7 iterations that are sure to run
-    EXPECT_EQ(start_of_lone_group(48, 24), even + 1) << "the engines are busy for 264 cycles, the rest takes no longer than the transfers";
+    constexpr int64_t even = 3;  // its share of the 7 iterations that are sure to run
+    EXPECT_EQ(start_of_lone_group(48, 24), even + 1)
+        << "the engines are busy for 264 cycles, the rest takes no longer than the transfers";
     EXPECT_EQ(start_of_lone_group(480, 24), even) << "the engines are free";
     EXPECT_EQ(start_of_lone_group(48, 32 * 4), even) << "the transfers take longer than the loop";
 }

@@ -76,7 +76,8 @@ TEST_F(StraightCodeTest, KeepsItsOrderWhereItMust) {
 }
 
 // Constants are the same wherever they are made, and take fewer packets than the one unit of integer operations needs. What a
-// transfer keeps busy, or what is written again, is no factor of others, and a register that is read before stays as it is until then.
+// transfer keeps busy, or what is written again, is no factor of others, and a register that is read before stays as it is
+// until then.
 TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
     const auto constant = [&](Reg to, int32_t value) {
         const bool small = value >= -2048 && value <= 2047;
@@ -84,20 +85,28 @@ TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
         made.imm = small ? value : value >> 7;
         return made;
     };
-    const Reg busy = kernel.scalar("busy"), again = kernel.scalar("again"), early = kernel.scalar("early"), copy = kernel.scalar("copy");
-    std::vector<Op> ops = {op(Opcode::or_s, copy, {early, zero_scalar}), constant(busy, 1), constant(again, 1), constant(early, 1)};
-    for (const int32_t value : {0, 0, 2, -3, 2047, 4096, 8192, -128, INT32_MIN, 0, 4096, 5}) ops.push_back(constant(kernel.scalar("c"), value));
+    const Reg busy = kernel.scalar("busy"), again = kernel.scalar("again"), early = kernel.scalar("early"),
+              copy = kernel.scalar("copy");
+    std::vector<Op> ops = {op(Opcode::or_s, copy, {early, zero_scalar}), constant(busy, 1), constant(again, 1),
+                           constant(early, 1)};
+    for (const int32_t value : {0, 0, 2, -3, 2047, 4096, 8192, -128, INT32_MIN, 0, 4096, 5})
+        ops.push_back(constant(kernel.scalar("c"), value));
     ops.push_back(op(Opcode::scpad_ld, busy, {busy, zero_scalar, zero_scalar}));
     ops.push_back(constant(again, 7));
     ops.push_back(constant(kernel.scalar("c"), 14));
     const auto values = [&](const std::vector<Op> &code) {
         std::map<Reg, int32_t> at = {{zero_scalar, 0}, {early, 100}};
         for (const Op &o : code) {
-            if (o.opcode == Opcode::addi_s) at[o.dst] = at.at(o.src[0]) + o.imm;
-            else if (o.opcode == Opcode::lui_s) at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(o.imm) << 7);
-            else if (o.opcode == Opcode::muli_s) at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(at.at(o.src[0])) * static_cast<uint32_t>(o.imm));
-            else if (o.opcode == Opcode::vmov_vts) at[o.dst] = 0;
-            else if (o.opcode == Opcode::or_s) at[o.dst] = at.at(o.src[0]) | at.at(o.src[1]);
+            if (o.opcode == Opcode::addi_s)
+                at[o.dst] = at.at(o.src[0]) + o.imm;
+            else if (o.opcode == Opcode::lui_s)
+                at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(o.imm) << 7);
+            else if (o.opcode == Opcode::muli_s)
+                at[o.dst] = static_cast<int32_t>(static_cast<uint32_t>(at.at(o.src[0])) * static_cast<uint32_t>(o.imm));
+            else if (o.opcode == Opcode::vmov_vts)
+                at[o.dst] = 0;
+            else if (o.opcode == Opcode::or_s)
+                at[o.dst] = at.at(o.src[0]) | at.at(o.src[1]);
         }
         return at;
     };
@@ -108,20 +117,24 @@ TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
             EXPECT_TRUE(o.src[0] != busy && o.src[0] != again);
         }
     for (const int packet_cycles : {1, 12})
-        EXPECT_LT(packets(StraightCode(kernel, spread, {}, false).schedule(packet_cycles).first), packets(StraightCode(kernel, ops, {}, false).schedule(packet_cycles).first));
+        EXPECT_LT(packets(StraightCode(kernel, spread, {}, false).schedule(packet_cycles).first),
+                  packets(StraightCode(kernel, ops, {}, false).schedule(packet_cycles).first));
 }
 
 // A result leaves when it has been stored, in line as out of line.
 TEST_F(StraightCodeTest, TransfersOutOfLineFollowTheFence) {
     const int out = allocation("out", 1);
     const Reg condition = kernel.scalar("condition");
-    Op fence, leave = op(Opcode::scpad_st, kernel.scalar("base"), {}), branch = op(Opcode::bne_s, condition, {condition, zero_scalar});
+    Op fence, leave = op(Opcode::scpad_st, kernel.scalar("base"), {}),
+              branch = op(Opcode::bne_s, condition, {condition, zero_scalar});
     fence.orders = leave.orders = out;
     fence.fence = true;
     leave.pad = 0;
     branch.side = std::make_shared<std::vector<Op>>(std::vector{leave});
     const std::vector<Edge> edges = dependences(kernel, {store(vector("result"), out, 0), fence, branch}, -1, false);
-    EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const Edge &edge) { return edge.from == 1 && edge.to == 2 && edge.latency >= 1 && edge.distance == 0; }));
+    EXPECT_TRUE(std::any_of(edges.begin(), edges.end(), [](const Edge &edge) {
+        return edge.from == 1 && edge.to == 2 && edge.latency >= 1 && edge.distance == 0;
+    }));
 }
 
 // Of two loads into each pad the second ones do not wait for the first: they start when much of the code has run.
@@ -141,12 +154,14 @@ TEST_F(StraightCodeTest, LoadsForLaterStartAtEvenDistances) {
         return std::pair(cycles, *std::ranges::max_element(graph.cycle));
     };
     const auto [twice, length] = starts(2);
-    for (size_t i = 1; i < twice.size(); i++) EXPECT_GE(twice[i] - twice[i - 1], length / static_cast<int>(twice.size()) / 2) << "of " << length << " cycles";
+    for (size_t i = 1; i < twice.size(); i++)
+        EXPECT_GE(twice[i] - twice[i - 1], length / static_cast<int>(twice.size()) / 2) << "of " << length << " cycles";
     const auto [once, all] = starts(1);
     EXPECT_LT(*std::ranges::max_element(once), all / 4) << "what no transfer of its pad follows starts at once";
 }
 
-// A pad's next transfer that runs ahead, of another buffer, leaves the one before its time, where the code is long enough for that.
+// A pad's next transfer that runs ahead, of another buffer, leaves the one before its time, where the code is long enough for
+// that.
 TEST_F(StraightCodeTest, TransfersOfAPadAreApartInLongCode) {
     const Reg sum = vector("sum"), one = vector("one");
     const auto distance = [&](int additions) {
@@ -159,7 +174,9 @@ TEST_F(StraightCodeTest, TransfersOfAPadAreApartInLongCode) {
         for (int i = 0; i < additions; i++) code.push_back(op(Opcode::add_vv, sum, {sum, one}));
         int longest = 0;
         for (const Edge &edge : dependences(kernel, code, -1, false))
-            if (code[static_cast<size_t>(edge.from)].opcode == Opcode::scpad_ld && code[static_cast<size_t>(edge.to)].opcode == Opcode::scpad_ld) longest = std::max(longest, edge.latency);
+            if (code[static_cast<size_t>(edge.from)].opcode == Opcode::scpad_ld &&
+                code[static_cast<size_t>(edge.to)].opcode == Opcode::scpad_ld)
+                longest = std::max(longest, edge.latency);
         return longest;
     };
     EXPECT_GE(distance(300), 100);
@@ -230,7 +247,8 @@ TEST_F(StraightCodeTest, TightenedHasFewerPacketsAndTheSameOperations) {
         EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
     }
     EXPECT_EQ(operations, graph.ops.size());
-    EXPECT_LE(*std::max_element(graph.cycle.begin(), graph.cycle.end()), *std::max_element(cycles.begin(), cycles.end())) << "it ends no later";
+    EXPECT_LE(*std::max_element(graph.cycle.begin(), graph.cycle.end()), *std::max_element(cycles.begin(), cycles.end()))
+        << "it ends no later";
 }
 
 TEST_F(StraightCodeTest, TightenLeavesArrayAndLanesWhereTheyAre) {

@@ -54,27 +54,39 @@ TEST(Streams, CopiesThroughSlotsAreRight) {
 
 TEST(Streams, SpreadTransfersGiveTheSameBits) {
     const Machine machine = find_machine("ax01");
-    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points, WorkloadArguments arguments = {}) {
+    const auto check = [&](const std::string &op, const std::string &shape, std::initializer_list<Point> points,
+                           WorkloadArguments arguments = {}) {
         arguments["shape"] = shape;
         const std::shared_ptr<const Workload> workload = find_operator(op).workload(arguments);
         const Evaluator evaluator(workload, machine);
-        for (const Point &point : points) EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
+        for (const Point &point : points)
+            EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
     };
-    // Parts of two pages, whose result leaves at once; parts of a block, whose result has several groups; two inputs; a last block
-    // that begins earlier.
-    // One row of queries: its loop starts transfers beside few operations. The values are turned by tiles, or by the part of one that there is.
+    // Parts of two pages, whose result leaves at once; parts of a block, whose result has several groups; two inputs; a last
+    // block that begins earlier. One row of queries: its loop starts transfers beside few operations. The values are turned by
+    // tiles, or by the part of one that there is.
     const Point one_row = Point::parse("heads=4,row_unroll=1,rows=1,softmax_unroll=1,weight_unroll=8");
-    for (const char *shape : {"4x1x48,4x32x48,4x32x48", "4x1x16,4x32x16,4x32x16", "4x1x20,4x32x20,4x32x20"}) check("scaled_dot_product_attention", shape, {one_row});
-    check("relu", "32768", {{{"block", 4096}, {"unroll", 16}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}},
-                            {{"block", 4096}, {"unroll", 8}, {"pads", 2}, {"parts", 2}}});
-    check("add", "32768,32768", {{{"block", 4096}, {"unroll", 8}, {"pads", 4}, {"parts", 2}}, {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
+    for (const char *shape : {"4x1x48,4x32x48,4x32x48", "4x1x16,4x32x16,4x32x16", "4x1x20,4x32x20,4x32x20"})
+        check("scaled_dot_product_attention", shape, {one_row});
+    check("relu", "32768",
+          {{{"block", 4096}, {"unroll", 16}, {"pads", 4}, {"parts", 2}},
+           {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}},
+           {{"block", 4096}, {"unroll", 8}, {"pads", 2}, {"parts", 2}}});
+    check("add", "32768,32768",
+          {{{"block", 4096}, {"unroll", 8}, {"pads", 4}, {"parts", 2}},
+           {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
     check("relu", "20000", {{{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}}});
-    // Turns of a page each, of which every other pad is one ahead: an even number of them, and three of a block that begins earlier.
-    check("sum", "40x1024", {{{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}, {{"rows", 12}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}},
+    // Turns of a page each, of which every other pad is one ahead: an even number of them, and three of a block that begins
+    // earlier.
+    check("sum", "40x1024",
+          {{{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}},
+           {{"rows", 12}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}}},
           {{"dim", "1"}});
     // Groups of a result that leave in the turns of an innermost loop: one in each, or in the first ones alone.
     const WorkloadArguments turned = {{"dim0", "0"}, {"dim1", "1"}};
-    for (const char *points : {"across=4,along=4,unroll=32", "across=2,along=8,unroll=32", "across=8,along=4,unroll=32", "across=8,along=2,unroll=32"}) check("transpose", "512x256", {Point::parse(points)}, turned);
+    for (const char *points : {"across=4,along=4,unroll=32", "across=2,along=8,unroll=32", "across=8,along=4,unroll=32",
+                               "across=8,along=2,unroll=32"})
+        check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
 // All rows are in the pads and one loop passes over them: what it reads first comes in front of it, what it makes last leaves
@@ -121,16 +133,22 @@ TEST(Streams, CopiesOfSingleElementsAreRight) {
     std::mt19937 random(7);
     for (const char *machine : {"ax01", "fsim"})
         for (const auto &[shape, size] : {std::pair{"64x1", "64,96"}, {"6x1", "6,40"}, {"2x32x1", "2,32,64"}}) {
-            const std::shared_ptr<const Workload> workload = find_operator("expand").workload({{"shape", shape}, {"size", size}});
-            const KernelDefinition kernel = workload->build(find_machine(machine), workload->naive_point(find_machine(machine)));
+            const std::shared_ptr<const Workload> workload =
+                find_operator("expand").workload({{"shape", shape}, {"size", size}});
+            const KernelDefinition kernel =
+                workload->build(find_machine(machine), workload->naive_point(find_machine(machine)));
             const TensorData column = random_patterns(kernel.inputs[0], random);
             TensorData wanted;
-            for (const uint16_t bits : column) wanted.insert(wanted.end(), static_cast<size_t>(workload->outputs()[0].elements()) / column.size(), bits);
-            for (bool optimize : {false, true}) expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, {column}), {wanted}, fmt::format("{} to {} on {}", shape, size, machine));
+            for (const uint16_t bits : column)
+                wanted.insert(wanted.end(), static_cast<size_t>(workload->outputs()[0].elements()) / column.size(), bits);
+            for (bool optimize : {false, true})
+                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, {column}), {wanted},
+                             fmt::format("{} to {} on {}", shape, size, machine));
         }
 }
 
-// The transfers of a program as they stand in it, l of loads and s of results, and | for a division, which takes time between them.
+// The transfers of a program as they stand in it, l of loads and s of results, and | for a division, which takes time between
+// them.
 std::string transfers_of(const char *op, const WorkloadArguments &arguments, const char *machine, const char *point) {
     const Evaluator evaluator(find_operator(op).workload(arguments), find_machine(machine));
     const Point at = Point::parse(point);
@@ -148,27 +166,34 @@ std::string transfers_of(const char *op, const WorkloadArguments &arguments, con
     return found;
 }
 
-// Engines that start at the same time end at the same time: half of the pads start some time behind the others. Short transfers and few of
-// them have none of that, and neither has a machine without timing.
+// Engines that start at the same time end at the same time: half of the pads start some time behind the others. Short transfers
+// and few of them have none of that, and neither has a machine without timing.
 TEST(Streams, HalvesOfThePadsStartApart) {
     const WorkloadArguments slice = {{"shape", "256x512"}, {"dim", "0"}, {"start", "64"}, {"end", "192"}};
     EXPECT_EQ(transfers_of("slice", slice, "ax01", "rows=4096,pads=4,turn=32"), "ll|ll|ll|ll|ss|ss|ss|ss|");
     EXPECT_EQ(transfers_of("slice", slice, "fsim", "rows=16,pads=1,turn=0").find('|'), std::string::npos);
     // Of an expanded row the base registers stay where they are.
-    EXPECT_NE(transfers_of("expand", {{"shape", "1x512"}, {"size", "128,512"}}, "ax01", "rows=2048,pads=4,turn=0").find("ss|ss|"), std::string::npos);
-    EXPECT_EQ(transfers_of("slice", {{"shape", "64x512"}, {"dim", "0"}, {"start", "16"}, {"end", "48"}}, "ax01", "rows=2048,pads=4,turn=0").find('|'), std::string::npos);
+    EXPECT_NE(
+        transfers_of("expand", {{"shape", "1x512"}, {"size", "128,512"}}, "ax01", "rows=2048,pads=4,turn=0").find("ss|ss|"),
+        std::string::npos);
+    EXPECT_EQ(transfers_of("slice", {{"shape", "64x512"}, {"dim", "0"}, {"start", "16"}, {"end", "48"}}, "ax01",
+                           "rows=2048,pads=4,turn=0")
+                  .find('|'),
+              std::string::npos);
 }
 
-// Pieces that all come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what one transfer
-// moves, as the 256 elements behind the rows of 1024 and those that come from the end, is in one pad.
+// Pieces that all come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what
+// one transfer moves, as the 256 elements behind the rows of 1024 and those that come from the end, is in one pad.
 TEST(Streams, PiecesThatComeWholeComeFirst) {
     const WorkloadArguments roll = {{"shape", "256x256"}, {"shifts", "3"}, {"dims", "0"}};
     EXPECT_EQ(transfers_of("roll", roll, "ax01", "rows=2048,pads=4,turn=64"), "ll|ll|ll|ll|llllllllllss|ss|ss|ss|ssssssssss");
     EXPECT_EQ(transfers_of("roll", roll, "ax01", "rows=4096,pads=4,turn=32"), "ll|ll|llllllss|ss|ssssss");
     // Some that come whole, and some that do not; numbers of rows that no turn divides, several tensors, a constant.
     for (const char *point : {"rows=256,pads=4,turn=32", "rows=128,pads=2,turn=0"}) transfers_of("roll", roll, "ax01", point);
-    for (const char *point : {"rows=2048,pads=4,turn=64", "rows=512,pads=4,turn=32", "rows=64,pads=4,turn=0"}) transfers_of("cat", {{"shape", "100x256,37x256"}}, "ax01", point);
-    for (const char *point : {"rows=2048,pads=4,turn=32", "rows=256,pads=2,turn=0"}) transfers_of("pad", {{"shape", "61x256"}, {"pad", "0,0,2,3"}}, "ax01", point);
+    for (const char *point : {"rows=2048,pads=4,turn=64", "rows=512,pads=4,turn=32", "rows=64,pads=4,turn=0"})
+        transfers_of("cat", {{"shape", "100x256,37x256"}}, "ax01", point);
+    for (const char *point : {"rows=2048,pads=4,turn=32", "rows=256,pads=2,turn=0"})
+        transfers_of("pad", {{"shape", "61x256"}, {"pad", "0,0,2,3"}}, "ax01", point);
 }
 
 // Notes the transfers of a run in the order in which they start.
@@ -182,7 +207,8 @@ public:
     std::vector<Transfer> all;
     void operation(const timing::Issued &issued) override {
         const Opcode opcode = issued.instruction->op;
-        if (opcode == Opcode::scpad_ld || opcode == Opcode::scpad_st) all.push_back({opcode == Opcode::scpad_ld, issued.pad, issued.cycle});
+        if (opcode == Opcode::scpad_ld || opcode == Opcode::scpad_st)
+            all.push_back({opcode == Opcode::scpad_ld, issued.pad, issued.cycle});
     }
     void waits(int32_t, Stall, timing::Cycle, timing::Cycle) override {}
     void issues(int32_t, timing::Cycle, const MachineState &) override {}
@@ -195,11 +221,12 @@ public:
     void halted(timing::Cycle, timing::Cycle) override {}
 };
 
-// All elements are in the pads, in halves of pages: loads come in front of all results, two pads at a time, where transfers take longer than
-// the lanes; results leave between loads where they do not.
+// All elements are in the pads, in halves of pages: loads come in front of all results, two pads at a time, where transfers
+// take longer than the lanes; results leave between loads where they do not.
 TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
     const Machine machine = find_machine("ax01");
-    for (const auto &[op, shape, longer] : {std::tuple{"relu", "65536", true}, {"add", "32768,32768", true}, {"gelu", "65536", false}}) {
+    for (const auto &[op, shape, longer] :
+         {std::tuple{"relu", "65536", true}, {"add", "32768,32768", true}, {"gelu", "65536", false}}) {
         const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
         const Point point = {{"block", workload->outputs()[0].elements()}, {"unroll", 16}, {"pads", 4}, {"parts", 3}};
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << op;
@@ -211,7 +238,8 @@ TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
         Transfers transfers;
         RunOptions watched;
         watched.observer = &transfers;
-        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
+        const KernelRun run =
+            run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
         ASSERT_TRUE(run.result.ok) << run.result.error;
         const auto is_result = [](const Transfers::Transfer &t) { return !t.load; };
         const auto first_result = std::ranges::find_if(transfers.all, is_result);
@@ -227,12 +255,16 @@ TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
     }
 }
 
-// The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait for the first.
+// The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait
+// for the first.
 TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
     const Machine machine = find_machine("ax01");
-    const std::shared_ptr<const Workload> workload = find_operator("gemm").workload({{"shape", "32x688x256"}, {"b-layout", "nk"}});
-    const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=8,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=32,slots=2,sums_in_registers=1,weight_unroll=32");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("gemm").workload({{"shape", "32x688x256"}, {"b-layout", "nk"}});
+    const Point point = Point::parse(
+        "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=8,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_"
+        "unroll=1,"
+        "rows=32,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
     std::string text;

@@ -16,7 +16,8 @@ protected:
     template <typename PadOf>
     ScheduleGraph merged(PadOf pad_of) {
         counted_loop(8);
-        const Reg in_b = kernel.scalar("b"), in_a = kernel.scalar("a"), step = kernel.scalar("step"), zero = kernel.scalar("zero");
+        const Reg in_b = kernel.scalar("b"), in_a = kernel.scalar("a"), step = kernel.scalar("step"),
+                  zero = kernel.scalar("zero");
         std::vector<Op> ops;
         std::vector<Reg> loaded;
         for (int i = 0; i < weights; i++) {

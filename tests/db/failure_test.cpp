@@ -56,19 +56,23 @@ TEST(DatabaseFailure, NotADatabase) {
 TEST(DatabaseFailure, AVersionOrTablesThatNoProgramWrote) {
     TemporaryFolder folder;
     fill(folder / "x.db", 1);
-    const auto change = [&](const std::string &sql) { sqlite::Connection(folder / "x.db", sqlite::Access::ReadWrite, 100).execute(sql); };
+    const auto change = [&](const std::string &sql) {
+        sqlite::Connection(folder / "x.db", sqlite::Access::ReadWrite, 100).execute(sql);
+    };
     change("PRAGMA user_version = -3");
     for (const auto access : {Database::Access::ReadWrite, Database::Access::ReadOnly}) {
-        EXPECT_EQ(error_of([&] { Database(folder / "x.db", access); }),
-                  fmt::format("the database {} has version -3, which no atalla-tune writes: another program must have changed it; "
-                              "move it away and merge your exports into a new one",
-                              (folder / "x.db").string()));
+        EXPECT_EQ(
+            error_of([&] { Database(folder / "x.db", access); }),
+            fmt::format("the database {} has version -3, which no atalla-tune writes: another program must have changed it; "
+                        "move it away and merge your exports into a new one",
+                        (folder / "x.db").string()));
     }
     change("PRAGMA user_version = 4; DROP VIEW proven_winner; DROP VIEW winner; DROP TABLE trial");
-    EXPECT_EQ(error_of([&] { Database(folder / "x.db").select(); }),
-              fmt::format("the database {} lacks what its version has (no such table: trial): another program must have changed it; "
-                          "move it away and merge your exports into a new one",
-                          (folder / "x.db").string()));
+    EXPECT_EQ(
+        error_of([&] { Database(folder / "x.db").select(); }),
+        fmt::format("the database {} lacks what its version has (no such table: trial): another program must have changed it; "
+                    "move it away and merge your exports into a new one",
+                    (folder / "x.db").string()));
 }
 
 TEST(DatabaseFailure, MissingFileOrFolder) {

@@ -278,7 +278,8 @@ TEST(Merge, BadTextIsRefusedAsAWhole) {
                 HasSubstr("has format version 3, this program knows versions 1 to 2"));
     EXPECT_THAT(refusal(good + "{\"kind\":"), HasSubstr("rows.jsonl:3: not JSON: "));
     EXPECT_THAT(refusal(good + "\n"), HasSubstr("rows.jsonl:3: not JSON: "));
-    EXPECT_THAT(refusal(good + R"({"kind":"tiral"})"), HasSubstr("'tiral' is not a kind of line (machine, run, certificate, trial)"));
+    EXPECT_THAT(refusal(good + R"({"kind":"tiral"})"),
+                HasSubstr("'tiral' is not a kind of line (machine, run, certificate, trial)"));
     EXPECT_THAT(refusal(good + R"({"kind":"trial","op":"a"})"), HasSubstr("key 'workload' not found"));
     EXPECT_THAT(refusal(good + R"({"kind":)" + std::string(1'000'000, '[')), HasSubstr("JSON is nested more than 32 deep"));
     EXPECT_THAT(refusal(std::string(1'000'000, '{')), HasSubstr("rows.jsonl:1: not JSON"));

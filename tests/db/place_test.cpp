@@ -12,7 +12,6 @@
 namespace atalla {
 namespace {
 
-
 // Sets the three variables, or removes those that are empty, and puts everything back.
 class Environment {
 public:

@@ -100,7 +100,8 @@ TEST_F(DbTool, ExportAndMerge) {
     const Output same = run("merge @/x.db");
     EXPECT_EQ(same.status, 1);
     EXPECT_THAT(same.out, HasSubstr("cannot be merged with itself"));
-    EXPECT_THAT(run("merge @/none").out, HasSubstr("atalla-db: " + (folder / "none").string() + ": cannot be read: No such file"));
+    EXPECT_THAT(run("merge @/none").out,
+                HasSubstr("atalla-db: " + (folder / "none").string() + ": cannot be read: No such file"));
 }
 
 TEST_F(DbTool, AnExportToAFullDiskFails) {

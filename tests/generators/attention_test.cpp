@@ -21,7 +21,8 @@ constexpr const char *name = "scaled_dot_product_attention";
 
 int64_t size(Random &random, int64_t largest) {
     constexpr std::array<int64_t, 7> edges = {1, 2, 31, 32, 33, 64, 65};
-    return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+    return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())])
+                                : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
 }
 
 TEST(Attention, RandomShapesAndSchedules) {
@@ -33,7 +34,9 @@ TEST(Attention, RandomShapesAndSchedules) {
         const Machine &machine = i < timed ? machines[static_cast<size_t>(i) % 2] : functional;
         const int64_t heads = 1 + static_cast<int64_t>(random.below(2)), group = 1 + static_cast<int64_t>(random.below(2));
         const int64_t queries = size(random, 50), keys = size(random, 70), depth = size(random, 70), width = size(random, 70);
-        WorkloadArguments arguments = {{"enable-gqa", "true"}, {"shape", fmt::format("{}x{}x{},{}x{}x{},{}x{}x{}", heads * group, queries, depth, heads, keys, depth, heads, keys, width)}};
+        WorkloadArguments arguments = {{"enable-gqa", "true"},
+                                       {"shape", fmt::format("{}x{}x{},{}x{}x{},{}x{}x{}", heads * group, queries, depth, heads,
+                                                             keys, depth, heads, keys, width)}};
         if (i % 3 == 1) arguments["is-causal"] = "true";
         if (i % 3 == 2) arguments["shape"] += fmt::format(",{}x{}", queries, keys);
         if (i % 4 == 0) arguments["scale"] = "0.3";
@@ -44,26 +47,35 @@ TEST(Attention, RandomShapesAndSchedules) {
     }
 }
 
-// Where a space has the choice, each block of queries goes through all steps before the next one, and a column of ones sums its weights, unless the point says so.
+// Where a space has the choice, each block of queries goes through all steps before the next one, and a column of ones sums its
+// weights, unless the point says so.
 Point by_blocks(const Workload &workload, const Machine &machine, Point point) {
     for (const Parameter &parameter : workload.space(machine).parameters)
-        if ((parameter.name == "stream" || parameter.name == "sum_unroll") && !point.contains(parameter.name)) point.set(parameter.name, 0);
+        if ((parameter.name == "stream" || parameter.name == "sum_unroll") && !point.contains(parameter.name))
+            point.set(parameter.name, 0);
     return point;
 }
 
-// Tiles of keys that a causal mask hides from a whole block of queries are not computed, whatever blocks are together; whole rows have all together. That saves
-// cycles, of few queries too.
+// Tiles of keys that a causal mask hides from a whole block of queries are not computed, whatever blocks are together; whole
+// rows have all together. That saves cycles, of few queries too.
 TEST(Attention, LeavesHiddenTilesOut) {
     const Machine machine = find_machine("ax01");
     struct Case {
         std::string shape;
         int64_t rows, row_unroll, softmax_unroll;
     };
-    for (const Case &c : {Case{"320x33,320x33,320x20", 64, 64, 8}, Case{"320x33,320x33,320x20", 320, 64, 8}, Case{"192x33,192x33,192x20", 192, 64, 4}, Case{"128x20,160x20,160x20", 128, 32, 4},
+    for (const Case &c : {Case{"320x33,320x33,320x20", 64, 64, 8}, Case{"320x33,320x33,320x20", 320, 64, 8},
+                          Case{"192x33,192x33,192x20", 192, 64, 4}, Case{"128x20,160x20,160x20", 128, 32, 4},
                           Case{"100x20,100x20,100x33", 100, 50, 2}}) {
         const std::shared_ptr<const Workload> plain = find_operator(name).workload({{"shape", c.shape}});
-        const std::shared_ptr<const Workload> causal = find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}});
-        const Point point = by_blocks(*causal, machine, {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}});
+        const std::shared_ptr<const Workload> causal =
+            find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}});
+        const Point point = by_blocks(*causal, machine,
+                                      {{"rows", c.rows},
+                                       {"row_unroll", c.row_unroll},
+                                       {"softmax_unroll", c.softmax_unroll},
+                                       {"weight_unroll", 8},
+                                       {"heads", 1}});
         EXPECT_EQ(violation(causal->space(machine), point), "") << c.shape;
         const Evaluator evaluator(causal, machine);
         const Evaluation evaluation = evaluator.evaluate(point), all = Evaluator(plain, machine).evaluate(point);
@@ -75,8 +87,8 @@ TEST(Attention, LeavesHiddenTilesOut) {
     }
 }
 
-// Where all blocks of queries are together, each comes and leaves while others are computed: by tiles of keys and in whole rows, with masks and without,
-// of several heads, and where the last tile of keys is not whole.
+// Where all blocks of queries are together, each comes and leaves while others are computed: by tiles of keys and in whole
+// rows, with masks and without, of several heads, and where the last tile of keys is not whole.
 TEST(Attention, QueriesComeAndResultsLeaveByBlocks) {
     const Machine machine = find_machine("ax01");
     struct Case {
@@ -85,21 +97,28 @@ TEST(Attention, QueriesComeAndResultsLeaveByBlocks) {
         WorkloadArguments more;
     };
     const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
-    for (const Case &c : {Case{"320x33,320x33,320x20", 5, 64, {}}, Case{"3x320x33,3x320x33,3x320x20", 5, 64, causal}, Case{"180x20,300x20,300x33", 3, 60, {}}, Case{"192x20,290x20,290x33", 3, 64, causal},
-                          Case{"320x20,300x20,300x20", 5, 64, causal}, Case{"192x20,290x20,290x40,192x290", 3, 64, {}}, Case{"2x2x192x20,2x1x288x20,2x1x288x20", 3, 64, shared}, Case{"2x96x40,2x96x40,2x96x33", 3, 32, {}},
+    for (const Case &c : {Case{"320x33,320x33,320x20", 5, 64, {}}, Case{"3x320x33,3x320x33,3x320x20", 5, 64, causal},
+                          Case{"180x20,300x20,300x33", 3, 60, {}}, Case{"192x20,290x20,290x33", 3, 64, causal},
+                          Case{"320x20,300x20,300x20", 5, 64, causal}, Case{"192x20,290x20,290x40,192x290", 3, 64, {}},
+                          Case{"2x2x192x20,2x1x288x20,2x1x288x20", 3, 64, shared}, Case{"2x96x40,2x96x40,2x96x33", 3, 32, {}},
                           Case{"2x160x40,2x160x40,2x160x33", 5, 32, causal}}) {
         SCOPED_TRACE(c.shape);
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
-        const Point point = by_blocks(*workload, machine, {{"rows", c.blocks * c.row_unroll}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 4}, {"weight_unroll", 8}, {"heads", 1}});
+        const Point point = by_blocks(*workload, machine,
+                                      {{"rows", c.blocks * c.row_unroll},
+                                       {"row_unroll", c.row_unroll},
+                                       {"softmax_unroll", 4},
+                                       {"weight_unroll", 8},
+                                       {"heads", 1}});
         EXPECT_EQ(violation(workload->space(machine), point), "");
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
 }
 
-// All queries of a head pass between two loads of weights for the scores: with a mask and without, of several heads, wherever these lie, by blocks
-// of one tile and of two, with more keys than queries, and where the scale is in the scores.
+// All queries of a head pass between two loads of weights for the scores: with a mask and without, of several heads, wherever
+// these lie, by blocks of one tile and of two, with more keys than queries, and where the scale is in the scores.
 TEST(Attention, StreamsAllQueriesOfAHead) {
     struct Case {
         std::string shape;
@@ -109,59 +128,89 @@ TEST(Attention, StreamsAllQueriesOfAHead) {
     const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
     const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
     size_t number = 0;
-    for (const Case &c : {Case{"320x33,320x33,320x20", 64, 8, {}}, Case{"320x33,320x33,320x20", 64, 8, causal}, Case{"320x20,320x20,320x40", 32, 4, {}}, Case{"64x20,288x20,288x33", 64, 16, {}},
-                          Case{"128x70,352x70,352x33", 64, 1, causal}, Case{"64x20,320x20,320x20", 64, 8, causal}, Case{"3x320x33,3x320x33,3x320x64", 64, 8, causal},
-                          Case{"2x2x128x20,2x1x288x20,2x1x288x20", 32, 8, shared}, Case{"2x320x2x33,2x320x2x33,2x320x2x20", 64, 2, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}},
-                          Case{"320x33,320x33,320x20", 64, 8, {{"is-causal", "true"}, {"scale", "-0.3"}}}, Case{"128x33,288x33,288x20", 64, 8, {{"scale", "-0.3"}}},
-                          // Fewer rows than a group for each tile of values that is turned.
-                          Case{"128x20,512x20,512x64", 64, 8, {}}}) {
+    for (const Case &c :
+         {Case{"320x33,320x33,320x20", 64, 8, {}}, Case{"320x33,320x33,320x20", 64, 8, causal},
+          Case{"320x20,320x20,320x40", 32, 4, {}}, Case{"64x20,288x20,288x33", 64, 16, {}},
+          Case{"128x70,352x70,352x33", 64, 1, causal}, Case{"64x20,320x20,320x20", 64, 8, causal},
+          Case{"3x320x33,3x320x33,3x320x64", 64, 8, causal}, Case{"2x2x128x20,2x1x288x20,2x1x288x20", 32, 8, shared},
+          Case{"2x320x2x33,2x320x2x33,2x320x2x20", 64, 2, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}},
+          Case{"320x33,320x33,320x20", 64, 8, {{"is-causal", "true"}, {"scale", "-0.3"}}},
+          Case{"128x33,288x33,288x20", 64, 8, {{"scale", "-0.3"}}},
+          // Fewer rows than a group for each tile of values that is turned.
+          Case{"128x20,512x20,512x64", 64, 8, {}}}) {
         const Machine &machine = machines[number++ % machines.size()];
         SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
         const int64_t queries = workload->inputs()[0].extents[arguments.count("heads-inside") ? 2 : 1];
-        const Point point = by_blocks(*workload, machine, {{"rows", queries}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}, {"stream", 16}});
+        const Point point = by_blocks(*workload, machine,
+                                      {{"rows", queries},
+                                       {"row_unroll", c.row_unroll},
+                                       {"softmax_unroll", c.softmax_unroll},
+                                       {"weight_unroll", 8},
+                                       {"heads", 1},
+                                       {"stream", 16}});
         EXPECT_EQ(violation(workload->space(machine), point), "");
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
 }
 
-// Whole rows stream, too: those of one head or of several, a few at a time or a single one, of one tile of keys and of eight, where blocks, tiles and rounds of
-// the pads are not whole, with several sums over the depth, and with a causal mask that leaves out tiles.
+// Whole rows stream, too: those of one head or of several, a few at a time or a single one, of one tile of keys and of eight,
+// where blocks, tiles and rounds of the pads are not whole, with several sums over the depth, and with a causal mask that
+// leaves out tiles.
 TEST(Attention, StreamsWholeRows) {
     struct Case {
         std::string shape;
         int64_t rows, row_unroll, softmax_unroll, heads, stream;
         WorkloadArguments more;
     };
-    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}}, inside = {{"heads-inside", "qkvo"}};
+    const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}},
+                            inside = {{"heads-inside", "qkvo"}};
     const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
     size_t number = 0;
-    for (const Case &c : {Case{"128x64,128x64,128x64", 128, 64, 4, 1, 32, {}}, Case{"4x50x33,4x70x33,4x70x20", 52, 26, 2, 2, 16, {}}, Case{"3x33x70,3x200x70,3x200x33", 33, 33, 1, 3, 16, {}},
-                          Case{"64x20,20x20,20x40", 64, 32, 8, 1, 32, {}}, Case{"2x2x40x20,2x1x96x20,2x1x96x20", 40, 8, 4, 2, 16, shared}, Case{"2x100x2x33,2x100x2x33,2x100x2x20", 100, 50, 2, 2, 32, inside},
-                          Case{"2x128x100,2x256x100,2x256x20", 128, 64, 2, 1, 32, {{"scale", "-0.3"}}}, Case{"2x62x20,2x160x20,2x160x33", 62, 62, 2, 2, 16, {{"scale", "-0.3"}}}, Case{"128x64,128x64,128x64", 128, 64, 4, 1, 16, causal}, Case{"3x90x33,3x95x33,3x95x20", 96, 32, 2, 3, 32, causal},
-                          Case{"2x2x64x70,2x1x64x70,2x1x64x20", 64, 64, 8, 2, 16, {{"is-causal", "true"}, {"enable-gqa", "true"}, {"scale", "-0.3"}}}, Case{"2x256x20,2x256x20,2x256x40", 256, 64, 2, 1, 16, causal}}) {
+    for (const Case &c :
+         {Case{"128x64,128x64,128x64", 128, 64, 4, 1, 32, {}}, Case{"4x50x33,4x70x33,4x70x20", 52, 26, 2, 2, 16, {}},
+          Case{"3x33x70,3x200x70,3x200x33", 33, 33, 1, 3, 16, {}}, Case{"64x20,20x20,20x40", 64, 32, 8, 1, 32, {}},
+          Case{"2x2x40x20,2x1x96x20,2x1x96x20", 40, 8, 4, 2, 16, shared},
+          Case{"2x100x2x33,2x100x2x33,2x100x2x20", 100, 50, 2, 2, 32, inside},
+          Case{"2x128x100,2x256x100,2x256x20", 128, 64, 2, 1, 32, {{"scale", "-0.3"}}},
+          Case{"2x62x20,2x160x20,2x160x33", 62, 62, 2, 2, 16, {{"scale", "-0.3"}}},
+          Case{"128x64,128x64,128x64", 128, 64, 4, 1, 16, causal}, Case{"3x90x33,3x95x33,3x95x20", 96, 32, 2, 3, 32, causal},
+          Case{"2x2x64x70,2x1x64x70,2x1x64x20",
+               64,
+               64,
+               8,
+               2,
+               16,
+               {{"is-causal", "true"}, {"enable-gqa", "true"}, {"scale", "-0.3"}}},
+          Case{"2x256x20,2x256x20,2x256x40", 256, 64, 2, 1, 16, causal}}) {
         const Machine &machine = machines[number++ % machines.size()];
         SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
-        const Point point = {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 8}, {"heads", c.heads}, {"stream", c.stream}};
+        const Point point = {{"rows", c.rows},     {"row_unroll", c.row_unroll}, {"softmax_unroll", c.softmax_unroll},
+                             {"weight_unroll", 8}, {"heads", c.heads},           {"stream", c.stream}};
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
 }
 
-// Where a mask hides half of the scores, or whole rows have many tiles, long loops of little code take fewer cycles than those of each block.
+// Where a mask hides half of the scores, or whole rows have many tiles, long loops of little code take fewer cycles than those
+// of each block.
 TEST(Attention, StreamsInFewerCycles) {
     struct Case {
         std::string shape, causal;
         int64_t rows, softmax_unroll, stream;
     };
-    for (const Case &c : {Case{"512x64,512x64,512x64", "true", 512, 8, 16}, Case{"256x64,256x64,256x64", "false", 256, 2, 32}}) {
+    for (const Case &c :
+         {Case{"512x64,512x64,512x64", "true", 512, 8, 16}, Case{"256x64,256x64,256x64", "false", 256, 2, 32}}) {
         SCOPED_TRACE(c.shape);
-        const Evaluator evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", c.causal}}), find_machine("ax01"));
-        Point point = by_blocks(evaluator.workload(), evaluator.machine(), {{"rows", c.rows}, {"row_unroll", 64}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 32}, {"heads", 1}});
+        const Evaluator evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", c.causal}}),
+                                  find_machine("ax01"));
+        Point point = by_blocks(
+            evaluator.workload(), evaluator.machine(),
+            {{"rows", c.rows}, {"row_unroll", 64}, {"softmax_unroll", c.softmax_unroll}, {"weight_unroll", 32}, {"heads", 1}});
         const Evaluation by_blocks = evaluator.evaluate(point);
         point.set("stream", c.stream);
         const Evaluation streamed = evaluator.evaluate(point);
@@ -171,19 +220,35 @@ TEST(Attention, StreamsInFewerCycles) {
     }
 }
 
-// Results leave a column of a block at a time beside the next one where loops run a different number of times in each turn: where all queries stream, whose reciprocals
-// come from the scalar unit beside the turning of the values, and where whole rows of several heads go through each step together.
+// Results leave a column of a block at a time beside the next one where loops run a different number of times in each turn:
+// where all queries stream, whose reciprocals come from the scalar unit beside the turning of the values, and where whole rows
+// of several heads go through each step together.
 TEST(Attention, ColumnsOfResultsLeaveBesideTheNextOnes) {
     struct Case {
         std::string shape;
         Point point;
     };
-    for (const Case &c : {Case{"512x64,512x64,512x64", {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 16}, {"sum_unroll", 0}}},
-                          Case{"4x128x64,4x128x64,4x128x64", {{"rows", 128}, {"row_unroll", 64}, {"softmax_unroll", 4}, {"weight_unroll", 32}, {"heads", 4}, {"stream", 0}}}}) {
+    for (const Case &c : {Case{"512x64,512x64,512x64",
+                               {{"rows", 512},
+                                {"row_unroll", 64},
+                                {"softmax_unroll", 8},
+                                {"weight_unroll", 32},
+                                {"heads", 1},
+                                {"stream", 16},
+                                {"sum_unroll", 0}}},
+                          Case{"4x128x64,4x128x64,4x128x64",
+                               {{"rows", 128},
+                                {"row_unroll", 64},
+                                {"softmax_unroll", 4},
+                                {"weight_unroll", 32},
+                                {"heads", 4},
+                                {"stream", 0}}}}) {
         SCOPED_TRACE(c.shape);
-        const Evaluation evaluation = Evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}}), find_machine("ax01")).evaluate(c.point);
+        const Evaluation evaluation =
+            Evaluator(find_operator(name).workload({{"shape", c.shape}, {"is-causal", "true"}}), find_machine("ax01"))
+                .evaluate(c.point);
         ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-        constexpr int64_t share = 50;   // of its cycles at most waits for transfers
+        constexpr int64_t share = 50;  // of its cycles at most waits for transfers
         EXPECT_LT(evaluation.counters.at("stalls").at("dma").get<int64_t>() * share, evaluation.cycles);
     }
 }
@@ -191,15 +256,18 @@ TEST(Attention, ColumnsOfResultsLeaveBesideTheNextOnes) {
 // Ends of small groups take more of the loop that makes and sums weights.
 TEST(Attention, DraftsLargerGroupsFirst) {
     const Machine machine = find_machine("ax01");
-    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", "true"}});
-    Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 16}};
+    const std::shared_ptr<const Workload> workload =
+        find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", "true"}});
+    Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32},
+                   {"heads", 1},  {"stream", 0},      {"sum_unroll", 16}};
     const double small = workload->draft(machine, point);
     point.set("sum_unroll", 32);
     EXPECT_LT(workload->draft(machine, point), small);
 }
 
-// Rows of weights that are summed as weights of the array, of which a row of ones makes one row of sums: by groups of both sizes, where neither queries nor keys are whole
-// tiles, with masks and without, of several heads together and of heads that share their keys, of one block of queries and of several.
+// Rows of weights that are summed as weights of the array, of which a row of ones makes one row of sums: by groups of both
+// sizes, where neither queries nor keys are whole tiles, with masks and without, of several heads together and of heads that
+// share their keys, of one block of queries and of several.
 TEST(Attention, SumsGroupsOfQueries) {
     struct Case {
         std::string shape;
@@ -209,26 +277,39 @@ TEST(Attention, SumsGroupsOfQueries) {
     const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
     const std::array<Machine, 2> machines = {find_machine("ax01"), find_machine("ax01-psum")};
     size_t number = 0;
-    for (const Case &c : {Case{"320x33,320x33,320x64", 320, 64, 1, 32, {}}, Case{"320x33,320x33,320x32", 320, 64, 1, 32, causal}, Case{"300x20,310x20,310x32", 64, 64, 1, 16, causal}, Case{"33x33,290x33,290x32", 64, 32, 1, 16, {}},
-                          Case{"40x20,257x20,257x32,40x257", 64, 32, 1, 32, {}}, Case{"3x100x33,3x321x33,3x321x32", 128, 64, 3, 32, {}}, Case{"2x2x64x70,2x1x288x70,2x1x288x32", 64, 32, 2, 16, shared},
-                          Case{"2x320x2x33,2x320x2x33,2x320x2x32", 320, 64, 2, 32, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}}, Case{"64x33,288x33,288x32", 64, 64, 1, 16, {{"scale", "-0.3"}}}}) {
+    for (const Case &c :
+         {Case{"320x33,320x33,320x64", 320, 64, 1, 32, {}}, Case{"320x33,320x33,320x32", 320, 64, 1, 32, causal},
+          Case{"300x20,310x20,310x32", 64, 64, 1, 16, causal}, Case{"33x33,290x33,290x32", 64, 32, 1, 16, {}},
+          Case{"40x20,257x20,257x32,40x257", 64, 32, 1, 32, {}}, Case{"3x100x33,3x321x33,3x321x32", 128, 64, 3, 32, {}},
+          Case{"2x2x64x70,2x1x288x70,2x1x288x32", 64, 32, 2, 16, shared},
+          Case{"2x320x2x33,2x320x2x33,2x320x2x32", 320, 64, 2, 32, {{"is-causal", "true"}, {"heads-inside", "qkvo"}}},
+          Case{"64x33,288x33,288x32", 64, 64, 1, 16, {{"scale", "-0.3"}}}}) {
         const Machine &machine = machines[number++ % machines.size()];
         SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
         const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
-        const Point point = by_blocks(*workload, machine, {{"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 16}, {"weight_unroll", 8}, {"heads", c.heads}, {"sum_unroll", c.group}});
+        const Point point = by_blocks(*workload, machine,
+                                      {{"rows", c.rows},
+                                       {"row_unroll", c.row_unroll},
+                                       {"softmax_unroll", 16},
+                                       {"weight_unroll", 8},
+                                       {"heads", c.heads},
+                                       {"sum_unroll", c.group}});
         EXPECT_EQ(violation(workload->space(machine), point), "");
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
     }
 }
 
-// A column of ones takes as many sums as one of the values does, a group one. Rows that stay apart from turn to turn let its iterations overlap.
+// A column of ones takes as many sums as one of the values does, a group one. Rows that stay apart from turn to turn let its
+// iterations overlap.
 TEST(Attention, SumsGroupsInFewerCycles) {
     for (const char *causal : {"false", "true"}) {
         SCOPED_TRACE(causal);
-        const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", causal}}), find_machine("ax01"));
-        Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 0}};
+        const Evaluator evaluator(find_operator(name).workload({{"shape", "512x64,512x64,512x64"}, {"is-causal", causal}}),
+                                  find_machine("ax01"));
+        Point point = {{"rows", 512}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32},
+                       {"heads", 1},  {"stream", 0},      {"sum_unroll", 0}};
         const Evaluation by_column = evaluator.evaluate(point);
         point.set("sum_unroll", 32);
         const Evaluation by_groups = evaluator.evaluate(point);
@@ -238,14 +319,16 @@ TEST(Attention, SumsGroupsInFewerCycles) {
     }
 }
 
-// Weights take the rows of their scores, so that twice as many queries go through each step together, whose code is fetched once for them, and the pads hold the scores of 64 queries
-// and as many keys as leave no room for weights beside them.
+// Weights take the rows of their scores, so that twice as many queries go through each step together, whose code is fetched
+// once for them, and the pads hold the scores of 64 queries and as many keys as leave no room for weights beside them.
 TEST(Attention, WeightsTakeTheRowsOfScores) {
     const Machine machine = find_machine("ax01");
-    Point point = {{"rows", 256}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32}, {"heads", 1}, {"stream", 0}, {"sum_unroll", 32}};
+    Point point = {{"rows", 256}, {"row_unroll", 64}, {"softmax_unroll", 16}, {"weight_unroll", 32},
+                   {"heads", 1},  {"stream", 0},      {"sum_unroll", 32}};
     for (const char *causal : {"false", "true"}) {
         SCOPED_TRACE(causal);
-        const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", causal}});
+        const std::shared_ptr<const Workload> workload =
+            find_operator(name).workload({{"shape", "1024x64,1024x64,1024x64"}, {"is-causal", causal}});
         const Evaluator evaluator(workload, machine);
         point.set("rows", 256);
         const Evaluation fewer = evaluator.evaluate(point);
@@ -262,8 +345,8 @@ TEST(Attention, WeightsTakeTheRowsOfScores) {
     EXPECT_EQ(Evaluator(longer, machine).verify(point), "");
 }
 
-// Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share; transfers of the next block beside
-// this one where all blocks are alike.
+// Keys by blocks: the same definition, whatever the lengths, with a causal mask, an added one and keys that heads share;
+// transfers of the next block beside this one where all blocks are alike.
 TEST(Attention, JoinsBlocksOfKeys) {
     const Machine machine = find_machine("ax01");
     struct Case {
@@ -272,13 +355,18 @@ TEST(Attention, JoinsBlocksOfKeys) {
         Point point;
     };
     const auto point = [](int64_t rows, int64_t row_unroll, int64_t softmax_unroll) {
-        return Point{{"rows", rows}, {"row_unroll", row_unroll}, {"softmax_unroll", softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}};
+        return Point{
+            {"rows", rows}, {"row_unroll", row_unroll}, {"softmax_unroll", softmax_unroll}, {"weight_unroll", 8}, {"heads", 1}};
     };
     const WorkloadArguments causal = {{"is-causal", "true"}}, shared = {{"enable-gqa", "true"}};
-    for (const Case &c : {Case{"96x40,192x40,192x33", "64", {}, point(96, 32, 8)}, Case{"70x33,161x33,161x20,70x161", "128", {}, point(72, 36, 4)}, Case{"1x20,97x20,97x20", "64", {}, point(1, 1, 1)},
-                          Case{"256x32,256x32,256x32", "64", causal, point(64, 64, 8)}, Case{"300x20,310x20,310x33", "128", causal, point(128, 64, 4)},
-                          // So many blocks that their turns have no code of their own: the diagonal is in the last of them alone.
-                          Case{"810x20,810x20,810x20", "64", causal, point(64, 64, 8)}, Case{"2x2x64x20,2x1x130x20,2x1x130x20", "64", shared, point(64, 64, 8)}}) {
+    for (const Case &c :
+         {Case{"96x40,192x40,192x33", "64", {}, point(96, 32, 8)},
+          Case{"70x33,161x33,161x20,70x161", "128", {}, point(72, 36, 4)}, Case{"1x20,97x20,97x20", "64", {}, point(1, 1, 1)},
+          Case{"256x32,256x32,256x32", "64", causal, point(64, 64, 8)},
+          Case{"300x20,310x20,310x33", "128", causal, point(128, 64, 4)},
+          // So many blocks that their turns have no code of their own: the diagonal is in the last of them alone.
+          Case{"810x20,810x20,810x20", "64", causal, point(64, 64, 8)},
+          Case{"2x2x64x20,2x1x130x20,2x1x130x20", "64", shared, point(64, 64, 8)}}) {
         SCOPED_TRACE(c.shape);
         WorkloadArguments arguments = c.more;
         arguments["shape"] = c.shape;
@@ -290,7 +378,8 @@ TEST(Attention, JoinsBlocksOfKeys) {
     }
 }
 
-// Rows of any length: where the pads do not hold all keys beside a block of queries, these come by blocks without being asked to.
+// Rows of any length: where the pads do not hold all keys beside a block of queries, these come by blocks without being asked
+// to.
 TEST(Attention, TakesRowsThatThePadsDoNotHold) {
     const Machine machine = find_machine("ax01");
     const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "2x64,9000x64,9000x64"}});
@@ -300,9 +389,11 @@ TEST(Attention, TakesRowsThatThePadsDoNotHold) {
         int64_t queries, keys;
         const char *causal;
     };
-    for (const Case &c : {Case{31, 3000, "false"}, Case{31, 5600, "false"}, Case{3008, 3008, "true"}, Case{4096, 4096, "false"}, Case{4096, 4096, "true"}}) {
+    for (const Case &c : {Case{31, 3000, "false"}, Case{31, 5600, "false"}, Case{3008, 3008, "true"}, Case{4096, 4096, "false"},
+                          Case{4096, 4096, "true"}}) {
         SCOPED_TRACE(fmt::format("{} of {}, causal {}", c.queries, c.keys, c.causal));
-        const std::shared_ptr<const Workload> held = find_operator(name).workload({{"shape", fmt::format("{}x64,{}x64,{}x64", c.queries, c.keys, c.keys)}, {"is-causal", c.causal}});
+        const std::shared_ptr<const Workload> held = find_operator(name).workload(
+            {{"shape", fmt::format("{}x64,{}x64,{}x64", c.queries, c.keys, c.keys)}, {"is-causal", c.causal}});
         EXPECT_EQ(violation(held->space(machine), held->naive_point(machine)), "");
         EXPECT_NO_THROW(Evaluator(held, machine).compile(held->naive_point(machine), {.optimize = false}));
     }
@@ -312,7 +403,8 @@ TEST(Attention, TakesRowsThatThePadsDoNotHold) {
 TEST(Attention, JoinsBlocksOfWhichARowSeesNothing) {
     const Machine machine = find_machine("ax01");
     constexpr int64_t keys = 130, block = 64;
-    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "4x8,130x8,130x8,4x130"}, {"key-block", "64"}});
+    const std::shared_ptr<const Workload> workload =
+        find_operator(name).workload({{"shape", "4x8,130x8,130x8,4x130"}, {"key-block", "64"}});
     std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Normal, 3);
     constexpr uint16_t minus_infinity = 0xFF80;
     const auto row = [&](int64_t i) { return inputs[3].begin() + i * keys; };
@@ -320,7 +412,8 @@ TEST(Attention, JoinsBlocksOfWhichARowSeesNothing) {
     std::fill(row(1), row(2), minus_infinity);
     std::fill(row(2) + block, row(3), minus_infinity);
     const Point point = workload->naive_point(machine);
-    const KernelRun run = run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, inputs);
+    const KernelRun run =
+        run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, inputs);
     ASSERT_TRUE(run.result.ok) << run.result.error;
     for (size_t d = 0; d < 8; d++) EXPECT_EQ(run.outputs[0][8 + d] & 0x7FFF, 0);
     EXPECT_LE(largest_error_ulps(run.outputs[0], workload->reference(inputs)[0]), workload->tolerance_ulps());
@@ -331,9 +424,12 @@ TEST(Attention, TakesStepsOfSeveralHeadsTogether) {
     const Machine machine = find_machine("ax01");
     for (const char *shape : {"4x64x40,4x64x40,4x64x20", "4x64x40,1x64x40,1x64x20"}) {
         SCOPED_TRACE(shape);
-        const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"enable-gqa", "true"}, {"is-causal", "true"}});
+        const std::shared_ptr<const Workload> workload =
+            find_operator(name).workload({{"shape", shape}, {"enable-gqa", "true"}, {"is-causal", "true"}});
         const Evaluator evaluator(workload, machine);
-        const auto of = [](int64_t heads) { return Point{{"rows", 64}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 8}, {"heads", heads}}; };
+        const auto of = [](int64_t heads) {
+            return Point{{"rows", 64}, {"row_unroll", 64}, {"softmax_unroll", 8}, {"weight_unroll", 8}, {"heads", heads}};
+        };
         const Evaluation one_by_one = evaluator.evaluate(of(1)), together = evaluator.evaluate(of(4));
         ASSERT_EQ(one_by_one.status, Evaluation::Ok) << one_by_one.reason;
         ASSERT_EQ(together.status, Evaluation::Ok) << together.reason;
@@ -371,19 +467,25 @@ TensorData exchanged(const TensorData &data, int64_t outer, int64_t a, int64_t b
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < a; i++)
             for (int64_t j = 0; j < b; j++)
-                std::copy_n(data.begin() + ((o * a + i) * b + j) * inner, inner, result.begin() + ((o * b + j) * a + i) * inner);
+                std::copy_n(data.begin() + ((o * a + i) * b + j) * inner, inner,
+                            result.begin() + ((o * b + j) * a + i) * inner);
     return result;
 }
 
 // The same bits wherever the heads lie.
 TEST(Attention, HeadsMayLieInsideTheRows) {
     const int64_t batch = 2, heads = 4, key_heads = 2, queries = 9, keys = 40, depth = 33, width = 20;
-    const auto shape = [batch](int64_t h, int64_t rows, int64_t length, bool inside) { return inside ? fmt::format("{}x{}x{}x{}", batch, rows, h, length) : fmt::format("{}x{}x{}x{}", batch, h, rows, length); };
+    const auto shape = [batch](int64_t h, int64_t rows, int64_t length, bool inside) {
+        return inside ? fmt::format("{}x{}x{}x{}", batch, rows, h, length) : fmt::format("{}x{}x{}x{}", batch, h, rows, length);
+    };
     for (const char *machine_name : {"ax01", "fsim"}) {
         const Machine machine = find_machine(machine_name);
         const auto workload_of = [&](const std::string &inside) {
             const auto has = [&](char tensor) { return inside.find(tensor) != std::string::npos; };
-            WorkloadArguments arguments = {{"enable-gqa", "true"}, {"shape", shape(heads, queries, depth, has('q')) + "," + shape(key_heads, keys, depth, has('k')) + "," + shape(key_heads, keys, width, has('v'))}};
+            WorkloadArguments arguments = {
+                {"enable-gqa", "true"},
+                {"shape", shape(heads, queries, depth, has('q')) + "," + shape(key_heads, keys, depth, has('k')) + "," +
+                              shape(key_heads, keys, width, has('v'))}};
             if (!inside.empty()) arguments["heads-inside"] = inside;
             return find_operator(name).workload(arguments);
         };
@@ -391,7 +493,8 @@ TEST(Attention, HeadsMayLieInsideTheRows) {
         const std::vector<TensorData> inputs = random_inputs(plain->inputs(), DataSet::Normal, 8);
         const auto result = [&](const std::shared_ptr<const Workload> &workload, const std::vector<TensorData> &given) {
             const Point point = workload->naive_point(machine);
-            const KernelRun done = run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, given);
+            const KernelRun done =
+                run_kernel(workload->build(machine, point), Evaluator(workload, machine).compile(point), machine, given);
             EXPECT_TRUE(done.result.ok) << done.result.error;
             EXPECT_LE(largest_error_ulps(done.outputs.at(0), workload->reference(given)[0]), workload->tolerance_ulps());
             return done.outputs.at(0);
@@ -414,15 +517,23 @@ TEST(Attention, RefusesWhatDoesNotFit) {
         return error_of([&] { find_operator(name).workload(arguments); });
     };
     EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
-    EXPECT_EQ(refusal("4x8,5x8,5x8", {{"heads-inside", "q"}}), "scaled_dot_product_attention: there are no heads that could be inside the rows");
-    EXPECT_EQ(refusal("2x4x8,2x5x8,2x5x8", {{"heads-inside", "qx"}}), "scaled_dot_product_attention: heads_inside names tensors of 'qkvo', not 'qx'");
-    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "100"}}), "scaled_dot_product_attention: key_block must be a multiple of 64, not 100");
-    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "128"}, {"is-causal", "true"}}), "scaled_dot_product_attention: with a causal mask keys come by blocks for at least 64 queries, and as many keys as queries");
+    EXPECT_EQ(refusal("4x8,5x8,5x8", {{"heads-inside", "q"}}),
+              "scaled_dot_product_attention: there are no heads that could be inside the rows");
+    EXPECT_EQ(refusal("2x4x8,2x5x8,2x5x8", {{"heads-inside", "qx"}}),
+              "scaled_dot_product_attention: heads_inside names tensors of 'qkvo', not 'qx'");
+    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "100"}}),
+              "scaled_dot_product_attention: key_block must be a multiple of 64, not 100");
+    EXPECT_EQ(refusal("4x8,500x8,500x8", {{"key-block", "128"}, {"is-causal", "true"}}),
+              "scaled_dot_product_attention: with a causal mask keys come by blocks for at least 64 queries, and as many keys "
+              "as queries");
     EXPECT_EQ(refusal("4x8,5x8,6x8"), "scaled_dot_product_attention: key 5x8 and value 6x8 have different lengths");
-    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8"), "scaled_dot_product_attention: query 3x4x8 and key 2x5x8 have different leading dimensions");
-    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8", {{"enable-gqa", "true"}}), "scaled_dot_product_attention: 3 query heads are not a multiple of 2 key heads");
+    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8"),
+              "scaled_dot_product_attention: query 3x4x8 and key 2x5x8 have different leading dimensions");
+    EXPECT_EQ(refusal("3x4x8,2x5x8,2x5x8", {{"enable-gqa", "true"}}),
+              "scaled_dot_product_attention: 3 query heads are not a multiple of 2 key heads");
     EXPECT_THAT(refusal("4x8,5x8,5x8,4x6"), testing::HasSubstr("is not of queries x keys, 4x5"));
-    EXPECT_EQ(refusal("4x8,5x8,5x8,4x5", {{"is-causal", "true"}}), "scaled_dot_product_attention: a mask and is_causal exclude each other");
+    EXPECT_EQ(refusal("4x8,5x8,5x8,4x5", {{"is-causal", "true"}}),
+              "scaled_dot_product_attention: a mask and is_causal exclude each other");
 }
 
 }  // namespace

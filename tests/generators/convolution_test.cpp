@@ -21,18 +21,22 @@
 namespace atalla {
 namespace {
 
-int64_t between(Random &random, int64_t low, int64_t high) { return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1))); }
+int64_t between(Random &random, int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
+}
 
-// Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of columns that
-// no window has, too.
+// Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of
+// columns that no window has, too.
 TEST(Convolution, StepsNeedNotDivideABlockOfColumns) {
     Random random(17);
     const Machine machine = find_machine("ax01");
-    for (const WorkloadArguments &arguments : std::vector<WorkloadArguments>{{{"shape", "1x5x1x45,6x5x1x1"}, {"stride", "1,3"}, {"padding", "0,1"}},
-                                                                             {{"shape", "1x3x2x330,4x3x1x2"}, {"stride", "1,5"}}}) {
+    for (const WorkloadArguments &arguments :
+         std::vector<WorkloadArguments>{{{"shape", "1x5x1x45,6x5x1x1"}, {"stride", "1,3"}, {"padding", "0,1"}},
+                                        {{"shape", "1x3x2x330,4x3x1x2"}, {"stride", "1,5"}}}) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
         const Evaluator evaluator(workload, machine);
-        for (const Point &point : sample_distinct(workload->space(machine), 3, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
+        for (const Point &point : sample_distinct(workload->space(machine), 3, random))
+            EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
     }
 }
 
@@ -44,7 +48,8 @@ void expect_same_meaning(const Workload &workload, const Arrangement &arrangemen
     ASSERT_EQ(arrangement.elements.size(), static_cast<size_t>(arrangement.workload->inputs().at(1).elements()));
     std::vector<TensorData> arranged = inputs;
     arranged[1].clear();
-    for (const int64_t element : arrangement.elements) arranged[1].push_back(element < 0 ? uint16_t{0} : inputs[1].at(static_cast<size_t>(element)));
+    for (const int64_t element : arrangement.elements)
+        arranged[1].push_back(element < 0 ? uint16_t{0} : inputs[1].at(static_cast<size_t>(element)));
     const Reference given = arrangement.workload->reference(arranged)[0];
     ASSERT_EQ(given.values.size(), expected.values.size());
     for (size_t i = 0; i < given.values.size(); i++) EXPECT_NEAR(given.values[i], expected.values[i], 1e-9) << i;
@@ -52,10 +57,11 @@ void expect_same_meaning(const Workload &workload, const Arrangement &arrangemen
 
 // Matrices of depthwise kernels, of parts with and without padding, mean the kernels that they are made of.
 TEST(Convolution, ArrangedMatricesMeanTheSame) {
-    for (const WorkloadArguments &arguments : std::vector<WorkloadArguments>{{{"shape", "1x3x9x12,3x1x3x3,3"}, {"groups", "3"}, {"padding", "1"}},
-                                                                             {{"shape", "2x2x7x70,2x1x3x5"}, {"groups", "2"}, {"padding", "1,2"}, {"stride", "2"}},
-                                                                             {{"shape", "1x2x8x60,2x1x2x3"}, {"groups", "2"}, {"dilation", "1,4"}, {"padding", "0,3"}},
-                                                                             {{"shape", "1x4x6x90,4x1x3x3"}, {"groups", "4"}, {"stride", "1,2"}}}) {
+    for (const WorkloadArguments &arguments : std::vector<WorkloadArguments>{
+             {{"shape", "1x3x9x12,3x1x3x3,3"}, {"groups", "3"}, {"padding", "1"}},
+             {{"shape", "2x2x7x70,2x1x3x5"}, {"groups", "2"}, {"padding", "1,2"}, {"stride", "2"}},
+             {{"shape", "1x2x8x60,2x1x2x3"}, {"groups", "2"}, {"dilation", "1,4"}, {"padding", "0,3"}},
+             {{"shape", "1x4x6x90,4x1x3x3"}, {"groups", "4"}, {"stride", "1,2"}}}) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
         const std::vector<Arrangement> arrangements = workload->arrangements(find_machine("ax01"));
         ASSERT_EQ(arrangements.size(), 1u) << workload->title();
@@ -69,9 +75,13 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
     const std::vector<WorkloadArguments> calls = {
         {{"shape", "1x3x12x9,5x3x7x7,5"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
-        {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},                 {{"shape", "1x8x6x6,2x8x1x1"}},
-        {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},  {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
-        {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}}, {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}}, {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
+        {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},
+        {{"shape", "1x8x6x6,2x8x1x1"}},
+        {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
+        {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
+        {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
+        {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}},
+        {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
@@ -84,7 +94,8 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
     }
 }
 
-// A convolution of one element is a product of matrices, whose bound is made of equal visits: the one for any visits is a little lower.
+// A convolution of one element is a product of matrices, whose bound is made of equal visits: the one for any visits is a
+// little lower.
 TEST(Convolution, VisitsOfTheBoundAreThoseOfAProduct) {
     const Machine machine = find_machine("ax01-psum");
     const auto visits = [](const Bound &bound) {
@@ -92,7 +103,8 @@ TEST(Convolution, VisitsOfTheBoundAreThoseOfAProduct) {
             if (name == "visits") return value;
         return int64_t{0};
     };
-    const Bound convolution = find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(machine), product = gemm_bound(machine, 512, 512, 512);
+    const Bound convolution = find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(machine),
+                product = gemm_bound(machine, 512, 512, 512);
     EXPECT_LE(visits(convolution), visits(product));
     EXPECT_GE(visits(convolution), visits(product) * 97 / 100);
     EXPECT_EQ(convolution.binding, "visits");
@@ -102,17 +114,20 @@ TEST(Convolution, VisitsOfTheBoundAreThoseOfAProduct) {
 // Two rows of an image whose padding is as high as a block: the part of a block that is copied moves from block to block.
 TEST(Convolution, PartsOfBlocksMove) {
     const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x64x2x2,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x64x2x2,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}});
     Random random(3);
     check_sampled_point(*workload, machine, Evaluator(workload, machine, 1), random);
 }
 
-// Rows of the result share the lanes of a place: with and without a distance between the rows of the kernel, in several blocks and groups,
-// with all channels at once or several times, beginning with a bias.
+// Rows of the result share the lanes of a place: with and without a distance between the rows of the kernel, in several blocks
+// and groups, with all channels at once or several times, beginning with a bias.
 TEST(Convolution, RowsOfTheResultShareLanes) {
     const std::vector<WorkloadArguments> calls = {
-        {{"shape", "1x3x32x36,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}},        {{"shape", "2x2x12x40,40x2x3x3,40"}, {"padding", "1,2,1,0"}},
-        {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}}, {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
+        {{"shape", "1x3x32x36,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
+        {{"shape", "2x2x12x40,40x2x3x3,40"}, {"padding", "1,2,1,0"}},
+        {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}},
+        {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
     };
     for (const WorkloadArguments &call : calls)
         for (const char *name : {"ax01", "ax01-psum"}) {
@@ -128,8 +143,9 @@ TEST(Convolution, RowsOfTheResultShareLanes) {
         }
 }
 
-// Rows of the kernel that would begin another k tile have their columns on lanes: one or several of them, with windows beyond both ends of a row
-// and rows outside of the image, in several blocks, groups and images, with all lanes or several tiles of them before.
+// Rows of the kernel that would begin another k tile have their columns on lanes: one or several of them, with windows beyond
+// both ends of a row and rows outside of the image, in several blocks, groups and images, with all lanes or several tiles of
+// them before.
 TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
     const std::vector<WorkloadArguments> calls = {
         {{"shape", "1x3x40x41,32x3x11x11"}, {"stride", "4"}, {"padding", "2"}},
@@ -150,8 +166,9 @@ TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
         }
 }
 
-// Columns of the kernel that have no k tile of their own, in lanes of one class of columns or of two; with and without places in front of a row that
-// have lanes inside, in several blocks, groups and images, with channels of whole blocks and of a part of one, beginning with a bias.
+// Columns of the kernel that have no k tile of their own, in lanes of one class of columns or of two; with and without places
+// in front of a row that have lanes inside, in several blocks, groups and images, with channels of whole blocks and of a part
+// of one, beginning with a bias.
 TEST(Convolution, ColumnsShareTiles) {
     const std::vector<WorkloadArguments> calls = {
         {{"shape", "1x3x32x64,32x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
@@ -175,21 +192,25 @@ TEST(Convolution, ColumnsShareTiles) {
 // The host adds in the order of the array, which decides where sums overflow and which of two infinities meet.
 TEST(Convolution, SumsOverflowOnTheHostAsOnTheAccelerator) {
     const Machine machine = find_machine("ax01");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x32x64,32x3x7x7,32"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "shared"}});
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x3x32x64,32x3x7x7,32"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "shared"}});
     const Point point = workload->naive_point(machine);
     const codegen::CompiledKernel compiled = Evaluator(workload, machine).compile(point);
     for (uint64_t seed = 1; seed <= 2; seed++) {
         const std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Special, seed);
         const KernelRun run = run_kernel(workload->build(machine, point), compiled, machine, inputs);
         ASSERT_EQ(run.result.error, "");
-        EXPECT_EQ(difference(workload->outputs()[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "") << "seed " << seed;
+        EXPECT_EQ(difference(workload->outputs()[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "")
+            << "seed " << seed;
     }
 }
 
 // Weights are stored so where the adder sums and the additions that are saved are more than what turning the image takes.
 TEST(Convolution, ColumnsShareTilesWhereThatPays) {
     const auto layout = [](const std::string &shape, const char *padding, const char *machine) {
-        const std::vector<Arrangement> arrangements = find_operator("conv2d").workload({{"shape", shape}, {"stride", "2"}, {"padding", padding}})->arrangements(find_machine(machine));
+        const std::vector<Arrangement> arrangements = find_operator("conv2d")
+                                                          .workload({{"shape", shape}, {"stride", "2"}, {"padding", padding}})
+                                                          ->arrangements(find_machine(machine));
         return arrangements.at(0).workload->title();
     };
     EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01"), testing::HasSubstr("shared"));
@@ -197,7 +218,8 @@ TEST(Convolution, ColumnsShareTilesWhereThatPays) {
     EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
 }
 
-// Blocks whose rows do not divide those of the result overlap; channels whose planes are no whole tiles leave by channel, with a rest.
+// Blocks whose rows do not divide those of the result overlap; channels whose planes are no whole tiles leave by channel, with
+// a rest.
 TEST(Convolution, BlocksOverlap) {
     const std::vector<std::pair<WorkloadArguments, int64_t>> calls = {
         {{{"shape", "1x5x13x9,7x5x3x2,7"}, {"padding", "0,1"}, {"weight_layout", "packed"}}, 6},
@@ -211,19 +233,21 @@ TEST(Convolution, BlocksOverlap) {
             SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
             const Evaluator evaluator(workload, machine, 3);
             Random random(7);
-            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows", rows}}), 3, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows", rows}}), 3, random))
+                EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
         }
 }
 
-// Rows that strips do not divide, in strips of two sizes: with a bias, with several blocks of rows, with steps of the kernel, with output
-// channels that end inside a block of 32.
+// Rows that strips do not divide, in strips of two sizes: with a bias, with several blocks of rows, with steps of the kernel,
+// with output channels that end inside a block of 32.
 TEST(Convolution, StripsOfTwoSizesHaveTheRowsOfABlock) {
     struct Case {
         WorkloadArguments arguments;
         int64_t rows, strip_rows;
     };
-    const std::vector<Case> cases = {
-        {{{"shape", "1x64x7x7,64x64x3x3,64"}, {"padding", "1"}}, 7, 3}, {{{"shape", "2x32x10x6,40x32x3x3"}, {"padding", "1"}}, 5, 2}, {{{"shape", "1x40x13x9,32x40x3x3"}, {"stride", "2"}, {"padding", "1"}}, 7, 3}};
+    const std::vector<Case> cases = {{{{"shape", "1x64x7x7,64x64x3x3,64"}, {"padding", "1"}}, 7, 3},
+                                     {{{"shape", "2x32x10x6,40x32x3x3"}, {"padding", "1"}}, 5, 2},
+                                     {{{"shape", "1x40x13x9,32x40x3x3"}, {"stride", "2"}, {"padding", "1"}}, 7, 3}};
     for (const Case &one : cases)
         for (const char *name : {"ax01", "ax01-psum"}) {
             const Machine machine = find_machine(name);
@@ -232,23 +256,31 @@ TEST(Convolution, StripsOfTwoSizesHaveTheRowsOfABlock) {
             const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
             SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
             Point point = workload->naive_point(machine);
-            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows}, {"strip_rows", one.strip_rows}, {"strips_alike", 0}, {"sums_in_registers", 1}, {"back_at_end", 1}, {"row_unroll", 1}})
+            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows},
+                                                                                               {"strip_rows", one.strip_rows},
+                                                                                               {"strips_alike", 0},
+                                                                                               {"sums_in_registers", 1},
+                                                                                               {"back_at_end", 1},
+                                                                                               {"row_unroll", 1}})
                 point.set(parameter, value);
             EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
         }
 }
 
-// Strips of places in line, which begin and end inside rows, and planes that are turned as they lie in memory: groups, images, a bias, wide, high
-// and dilated kernels, and parts of a plane with fewer elements than lanes.
+// Strips of places in line, which begin and end inside rows, and planes that are turned as they lie in memory: groups, images,
+// a bias, wide, high and dilated kernels, and parts of a plane with fewer elements than lanes.
 TEST(Convolution, StripsArePlacesInLine) {
     struct Case {
         WorkloadArguments arguments;
         int64_t rows, strip;
     };
-    const std::vector<Case> cases = {
-        {{{"shape", "1x32x8x8,32x32x3x3"}, {"padding", "1"}}, 8, 24},         {{{"shape", "2x64x7x12,40x64x3x3,40"}, {"padding", "1"}}, 7, 28}, {{{"shape", "1x64x6x20,64x32x3x3"}, {"padding", "1"}, {"groups", "2"}}, 6, 120},
-        {{{"shape", "1x32x9x8,32x32x5x5"}, {"padding", "2"}}, 9, 36},         {{{"shape", "1x64x8x8,32x64x3x3"}, {"padding", "2"}, {"dilation", "2"}}, 8, 64}, {{{"shape", "1x32x5x12,32x32x1x3"}, {"padding", "0,1"}}, 5, 16},
-        {{{"shape", "1x32x9x8,32x32x4x3"}, {"padding", "0,1"}}, 6, 20}};
+    const std::vector<Case> cases = {{{{"shape", "1x32x8x8,32x32x3x3"}, {"padding", "1"}}, 8, 24},
+                                     {{{"shape", "2x64x7x12,40x64x3x3,40"}, {"padding", "1"}}, 7, 28},
+                                     {{{"shape", "1x64x6x20,64x32x3x3"}, {"padding", "1"}, {"groups", "2"}}, 6, 120},
+                                     {{{"shape", "1x32x9x8,32x32x5x5"}, {"padding", "2"}}, 9, 36},
+                                     {{{"shape", "1x64x8x8,32x64x3x3"}, {"padding", "2"}, {"dilation", "2"}}, 8, 64},
+                                     {{{"shape", "1x32x5x12,32x32x1x3"}, {"padding", "0,1"}}, 5, 16},
+                                     {{{"shape", "1x32x9x8,32x32x4x3"}, {"padding", "0,1"}}, 6, 20}};
     const Machine machine = find_machine("ax01-psum");
     for (const Case &one : cases) {
         WorkloadArguments arguments = one.arguments;
@@ -257,18 +289,29 @@ TEST(Convolution, StripsArePlacesInLine) {
         SCOPED_TRACE(workload->title());
         for (const int64_t back_at_end : {0, 1}) {
             Point point = workload->naive_point(machine);
-            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows}, {"strip_rows", 1}, {"strip_columns", one.strip}, {"sums_in_registers", 1}, {"first_apart", 0}, {"back_at_end", back_at_end}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 1}})
+            for (const auto &[parameter, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", one.rows},
+                                                                                               {"strip_rows", 1},
+                                                                                               {"strip_columns", one.strip},
+                                                                                               {"sums_in_registers", 1},
+                                                                                               {"first_apart", 0},
+                                                                                               {"back_at_end", back_at_end},
+                                                                                               {"row_unroll", 1},
+                                                                                               {"weight_unroll", 32},
+                                                                                               {"in_line", 1}})
                 point.set(parameter, value);
             EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
         }
     }
 }
 
-// Several rows of a narrow image are turned at once: as many as divide its rows or not, with rows above and below that padding adds, or steps leave out.
+// Several rows of a narrow image are turned at once: as many as divide its rows or not, with rows above and below that padding
+// adds, or steps leave out.
 TEST(Convolution, NarrowRowsAreTurnedTogether) {
     const std::vector<WorkloadArguments> calls = {
-        {{"shape", "1x32x14x14,32x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}}, {{"shape", "2x64x7x7,40x64x3x3,40"}, {"padding", "1"}, {"weight_layout", "packed"}},
-        {{"shape", "1x64x5x13,40x32x3x2"}, {"padding", "2,0,0,1"}, {"groups", "2"}},        {{"shape", "1x32x9x6,8x32x2x3"}, {"stride", "2"}, {"dilation", "2,1"}, {"weight_layout", "packed"}},
+        {{"shape", "1x32x14x14,32x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}},
+        {{"shape", "2x64x7x7,40x64x3x3,40"}, {"padding", "1"}, {"weight_layout", "packed"}},
+        {{"shape", "1x64x5x13,40x32x3x2"}, {"padding", "2,0,0,1"}, {"groups", "2"}},
+        {{"shape", "1x32x9x6,8x32x2x3"}, {"stride", "2"}, {"dilation", "2,1"}, {"weight_layout", "packed"}},
         {{"shape", "2x32x3x1,4x32x3x1"}, {"padding", "3,1"}, {"weight_layout", "packed"}},
     };
     for (const WorkloadArguments &arguments : calls)
@@ -278,11 +321,13 @@ TEST(Convolution, NarrowRowsAreTurnedTogether) {
             SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
             const Evaluator evaluator(workload, machine, 4);
             Random random(8);
-            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows_together", 1}}), 3, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows_together", 1}}), 3, random))
+                EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
         }
 }
 
-// Each pad has rows of the image: parts of equal size, the last one cut short by the image, or short of rows where strips fill it up.
+// Each pad has rows of the image: parts of equal size, the last one cut short by the image, or short of rows where strips fill
+// it up.
 TEST(Convolution, PadsHavePartsOfAnImage) {
     const std::vector<WorkloadArguments> calls = {
         {{"shape", "1x14x14x32,32x32x3x3"}, {"padding", "1"}},
@@ -300,7 +345,8 @@ TEST(Convolution, PadsHavePartsOfAnImage) {
         SCOPED_TRACE(workload->title());
         const Evaluator evaluator(workload, machine, 4);
         Random random(8);
-        for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"in_parts", 1}}), 4, random)) EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"in_parts", 1}}), 4, random))
+            EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
     }
 }
 
@@ -308,28 +354,47 @@ TEST(Convolution, PadsHavePartsOfAnImage) {
 TEST(Convolution, PartsOfAnImageAreStoredOnce) {
     const Machine machine = find_machine("ax01-psum");
     const auto run = [&](int64_t in_parts) {
-        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x14x14x64,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+            {{"shape", "1x14x14x64,32x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
         Point point = workload->naive_point(machine);
-        for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14}, {"strip_rows", in_parts ? 4 : 14}, {"strip_columns", 14}, {"sums_in_registers", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", in_parts}}) point.set(name, value);
+        for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14},
+                                                                                      {"strip_rows", in_parts ? 4 : 14},
+                                                                                      {"strip_columns", 14},
+                                                                                      {"sums_in_registers", 1},
+                                                                                      {"row_unroll", 1},
+                                                                                      {"weight_unroll", 32},
+                                                                                      {"in_parts", in_parts}})
+            point.set(name, value);
         const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
         const auto writes = evaluation.counters.at("pad_writes").get<std::vector<int64_t>>();
-        return std::pair(std::accumulate(writes.begin(), writes.end(), int64_t{0}), evaluation.counters.at("unit_operations").at("SDMA").get<int64_t>());
+        return std::pair(std::accumulate(writes.begin(), writes.end(), int64_t{0}),
+                         evaluation.counters.at("unit_operations").at("SDMA").get<int64_t>());
     };
     const int64_t results = 14 * 14, weights = 32 * 3 * 3 * 2, parts = 4 * (6 * 16) * 2, missing = 2 * 16 * 2, columns = 3;
     const auto [rows, transfers] = run(1);
     EXPECT_EQ(rows, results + weights + parts - missing);
     EXPECT_GT(run(0).first, results + weights + columns * 14 * 14 * 2);
-    // A row of the image each, k tiles of an output channel, and 28 rows of a part's results, the last of which has two rows of places.
+    // A row of the image each, k tiles of an output channel, and 28 rows of a part's results, the last of which has two rows of
+    // places.
     EXPECT_EQ(transfers, (5 + 6 + 6 + 3) + 32 + (2 + 2 + 2 + 1));
 }
 
 // Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
 TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x28x28x32,96x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x28x28x32,96x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
     Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 28}, {"strip_rows", 7}, {"strip_columns", 7}, {"sums_in_registers", 1}, {"first_apart", 0}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", 1}}) point.set(name, value);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 28},
+                                                                                  {"strip_rows", 7},
+                                                                                  {"strip_columns", 7},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"first_apart", 0},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32},
+                                                                                  {"in_parts", 1}})
+        point.set(name, value);
     const KernelDefinition kernel = workload->build(machine, point);
     codegen::CompileOptions options;
     options.layouts = kernel.layouts;
@@ -337,19 +402,30 @@ TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     bool out_of_line = false;
     options.dump = [&](const std::string &, const std::string &text) {
         std::istringstream lines(text);
-        for (std::string line; std::getline(lines, line);) out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
+        for (std::string line; std::getline(lines, line);)
+            out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
     };
     codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     EXPECT_TRUE(out_of_line);
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
-// The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in every turn, and what it pushes out.
+// The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in
+// every turn, and what it pushes out.
 TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
     const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x56x56x64,64x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x56x56x64,64x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
     Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 56}, {"strip_rows", 7}, {"strip_columns", 7}, {"sums_in_registers", 1}, {"first_apart", 0}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_parts", 1}}) point.set(name, value);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 56},
+                                                                                  {"strip_rows", 7},
+                                                                                  {"strip_columns", 7},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"first_apart", 0},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32},
+                                                                                  {"in_parts", 1}})
+        point.set(name, value);
     const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
     ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
     constexpr int64_t strips = 32, lines_of_a_strip = 60;
@@ -359,9 +435,12 @@ TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
 TEST(Convolution, SumsAreClearedOnceStored) {
     const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x32x112,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "packed"}});
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x3x32x112,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "packed"}});
     Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 8}, {"image_at_once", 1}, {"first_apart", 0}, {"weight_unroll", 32}, {"channels", 8}}) point.set(name, value);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{
+             {"rows", 8}, {"image_at_once", 1}, {"first_apart", 0}, {"weight_unroll", 32}, {"channels", 8}})
+        point.set(name, value);
     ASSERT_EQ(point["strip_columns"], 28);
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
@@ -375,18 +454,33 @@ TEST(Convolution, RandomShapesAndSchedules) {
         const bool banded = i >= 16;
         const Machine &machine = machines[banded ? (i % 4 == 1 ? 0 : 2) : static_cast<size_t>(i) % 2];
         const bool depthwise = i % 5 == 4, line = i % 4 == 3;
-        const int64_t groups = depthwise ? between(random, 2, 4) : between(random, 1, 2), in = depthwise ? 1 : between(random, 1, 40), out = depthwise ? 1 : between(random, 1, 36);
-        const int64_t kernel_y = line ? 1 : between(random, 1, 4), kernel_x = between(random, 1, 4), dilation = between(random, 1, 2), stride = between(random, 1, 3), padding = between(random, 0, 2);
-        const int64_t height = line ? 1 : dilation * (kernel_y - 1) + 1 + between(random, 0, 6), width = dilation * (kernel_x - 1) + 1 + between(random, 0, line ? 40 : 8);
-        WorkloadArguments arguments = {{"groups", fmt::format("{}", groups)}, {"stride", fmt::format("{}", stride)}, {"padding", fmt::format("{}", padding)}, {"dilation", fmt::format("{}", dilation)}};
+        const int64_t groups = depthwise ? between(random, 2, 4) : between(random, 1, 2),
+                      in = depthwise ? 1 : between(random, 1, 40), out = depthwise ? 1 : between(random, 1, 36);
+        const int64_t kernel_y = line ? 1 : between(random, 1, 4), kernel_x = between(random, 1, 4),
+                      dilation = between(random, 1, 2), stride = between(random, 1, 3), padding = between(random, 0, 2);
+        const int64_t height = line ? 1 : dilation * (kernel_y - 1) + 1 + between(random, 0, 6),
+                      width = dilation * (kernel_x - 1) + 1 + between(random, 0, line ? 40 : 8);
+        WorkloadArguments arguments = {{"groups", fmt::format("{}", groups)},
+                                       {"stride", fmt::format("{}", stride)},
+                                       {"padding", fmt::format("{}", padding)},
+                                       {"dilation", fmt::format("{}", dilation)}};
         // Other zeros behind the image than in front of it.
-        if (i % 3 == 1 && (!banded || !machine.timed())) arguments["padding"] = line ? fmt::format("{},{}", padding, (padding + i) % 4) : fmt::format("{},{},{},{}", padding, (padding + 1) % 3, (padding + i) % 4, (padding + 2) % 3);
-        if (banded) arguments["weight_layout"] = "banded";
-        else if (i % 3 != 0) arguments["weight_layout"] = "packed";
+        if (i % 3 == 1 && (!banded || !machine.timed()))
+            arguments["padding"] =
+                line ? fmt::format("{},{}", padding, (padding + i) % 4)
+                     : fmt::format("{},{},{},{}", padding, (padding + 1) % 3, (padding + i) % 4, (padding + 2) % 3);
+        if (banded)
+            arguments["weight_layout"] = "banded";
+        else if (i % 3 != 0)
+            arguments["weight_layout"] = "packed";
         const int64_t images = between(random, 1, 2);
         const std::string bias = i % 2 == 0 ? fmt::format(",{}", groups * out) : "";
-        if (line) arguments["shape"] = fmt::format("{}x{}x{},{}x{}x{}{}", images, groups * in, width, groups * out, in, kernel_x, bias);
-        else arguments["shape"] = fmt::format("{}x{}x{}x{},{}x{}x{}x{}{}", images, groups * in, height, width, groups * out, in, kernel_y, kernel_x, bias);
+        if (line)
+            arguments["shape"] =
+                fmt::format("{}x{}x{},{}x{}x{}{}", images, groups * in, width, groups * out, in, kernel_x, bias);
+        else
+            arguments["shape"] = fmt::format("{}x{}x{}x{},{}x{}x{}x{}{}", images, groups * in, height, width, groups * out, in,
+                                             kernel_y, kernel_x, bias);
         const std::shared_ptr<const Workload> workload = find_operator("convolution").workload(arguments);
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
         const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
@@ -399,11 +493,16 @@ TEST(Convolution, DepthwiseRunsOnLanes) {
     Random random(11);
     for (int i = 0; i < 14; i++) {
         const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
-        const int64_t images = i % 4 == 3 ? 2 : 1, channels = images > 1 ? 32 * between(random, 1, 2) : between(random, 2, 70), kernel_y = between(random, 1, 7), kernel_x = between(random, 1, 7);
+        const int64_t images = i % 4 == 3 ? 2 : 1, channels = images > 1 ? 32 * between(random, 1, 2) : between(random, 2, 70),
+                      kernel_y = between(random, 1, 7), kernel_x = between(random, 1, 7);
         const int64_t height = kernel_y + between(random, 0, 8), width = kernel_x + between(random, 0, 8);
-        const WorkloadArguments arguments = {{"groups", fmt::format("{}", channels)}, {"stride", fmt::format("{},{}", between(random, 1, 3), between(random, 1, 3))},
-                                             {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2), i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
-                                             {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", images, channels, height, width, channels, kernel_y, kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
+        const WorkloadArguments arguments = {
+            {"groups", fmt::format("{}", channels)},
+            {"stride", fmt::format("{},{}", between(random, 1, 3), between(random, 1, 3))},
+            {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2),
+                                    i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
+            {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", images, channels, height, width, channels, kernel_y, kernel_x,
+                                  i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
         EXPECT_EQ(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
@@ -412,17 +511,25 @@ TEST(Convolution, DepthwiseRunsOnLanes) {
     }
 }
 
-// A kernel for each channel along the diagonals of matrices: parts of a row with and without a matrix of their own, and a last part with fewer places.
+// A kernel for each channel along the diagonals of matrices: parts of a row with and without a matrix of their own, and a last
+// part with fewer places.
 TEST(Convolution, DepthwiseRowsPassMatrices) {
     Random random(12);
     for (int i = 0; i < 16; i++) {
         const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
-        const int64_t channels = between(random, 2, 9), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 7), dilation = i % 5 == 4 ? 2 : 1;
-        const int64_t height = dilation * kernel_y + between(random, 0, 24), width = dilation * kernel_x + between(random, 0, i % 3 == 0 ? 80 : 24);
-        const WorkloadArguments arguments = {{"groups", fmt::format("{}", channels)}, {"weight_layout", "packed"}, {"dilation", fmt::format("{}", dilation)},
-                                             {"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
-                                             {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2), i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
-                                             {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", i % 4 == 3 ? 2 : 1, channels, height, width, channels, kernel_y, kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
+        const int64_t channels = between(random, 2, 9), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 7),
+                      dilation = i % 5 == 4 ? 2 : 1;
+        const int64_t height = dilation * kernel_y + between(random, 0, 24),
+                      width = dilation * kernel_x + between(random, 0, i % 3 == 0 ? 80 : 24);
+        const WorkloadArguments arguments = {
+            {"groups", fmt::format("{}", channels)},
+            {"weight_layout", "packed"},
+            {"dilation", fmt::format("{}", dilation)},
+            {"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
+            {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2),
+                                    i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
+            {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", i % 4 == 3 ? 2 : 1, channels, height, width, channels, kernel_y,
+                                  kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
         EXPECT_TRUE(workload->naive_point(machine).contains("taps_unrolled"));
@@ -431,9 +538,14 @@ TEST(Convolution, DepthwiseRowsPassMatrices) {
     }
 }
 
-// All planes pass with their first parts, then with their others, where all parts read as many columns; not where some read fewer.
+// All planes pass with their first parts, then with their others, where all parts read as many columns; not where some read
+// fewer.
 TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
-    const WorkloadArguments two = {{"shape", "2x5x9x56,5x1x3x3,5"}, {"groups", "5"}, {"padding", "1"}, {"weight_layout", "packed"}}, three = {{"shape", "1x3x12x90,3x1x3x3"}, {"groups", "3"}, {"weight_layout", "packed"}};
+    const WorkloadArguments two = {{"shape", "2x5x9x56,5x1x3x3,5"},
+                                   {"groups", "5"},
+                                   {"padding", "1"},
+                                   {"weight_layout", "packed"}},
+                            three = {{"shape", "1x3x12x90,3x1x3x3"}, {"groups", "3"}, {"weight_layout", "packed"}};
     for (const WorkloadArguments &arguments : {two, three})
         for (const char *name : {"ax01", "ax01-psum"}) {
             const Machine machine = find_machine(name);
@@ -455,7 +567,8 @@ TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
 
 // A kernel that is wider than the lanes is no such matrix.
 TEST(Convolution, WideDepthwiseKernelsPassNoMatrices) {
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x2x4x70,2x1x1x17"}, {"dilation", "1,2"}, {"groups", "2"}, {"weight_layout", "packed"}});
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x2x4x70,2x1x1x17"}, {"dilation", "1,2"}, {"groups", "2"}, {"weight_layout", "packed"}});
     EXPECT_FALSE(workload->naive_point(find_machine("ax01")).contains("taps_unrolled"));
 }
 
@@ -463,23 +576,33 @@ TEST(Convolution, DepthwiseWithChannelsInnermost) {
     Random random(13);
     for (int i = 0; i < 10; i++) {
         const Machine machine = find_machine(i % 5 == 4 ? "fsim" : "ax01");
-        const int64_t channels = i % 2 == 0 ? 32 * between(random, 1, 3) : between(random, 1, 70), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 4);
+        const int64_t channels = i % 2 == 0 ? 32 * between(random, 1, 3) : between(random, 1, 70),
+                      kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 4);
         const int64_t height = kernel_y + between(random, 0, 6), width = kernel_x + between(random, 0, 6);
-        const std::shared_ptr<const Workload> workload = find_operator("conv_depthwise_nhwc").workload(
-            {{"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
-             {"padding", fmt::format("{},{},{},{}", between(random, 0, 2), between(random, 0, 2), between(random, 0, 2), between(random, 0, 2))},
-             {"shape", fmt::format("{}x{}x{}x{},{}x{}x{}{}", 1 + i % 3 / 2, height, width, channels, kernel_y, kernel_x, channels, i % 3 == 0 ? "" : fmt::format(",{}", channels))}});
+        const std::shared_ptr<const Workload> workload =
+            find_operator("conv_depthwise_nhwc")
+                .workload({{"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
+                           {"padding", fmt::format("{},{},{},{}", between(random, 0, 2), between(random, 0, 2),
+                                                   between(random, 0, 2), between(random, 0, 2))},
+                           {"shape", fmt::format("{}x{}x{}x{},{}x{}x{}{}", 1 + i % 3 / 2, height, width, channels, kernel_y,
+                                                 kernel_x, channels, i % 3 == 0 ? "" : fmt::format(",{}", channels))}});
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
         Random points(static_cast<uint64_t>(i));
         check_sampled_point(*workload, machine, Evaluator(workload, machine, 1 + static_cast<uint64_t>(i)), points);
     }
-    EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}}); }), "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
-    EXPECT_EQ(error_of([] { find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}}); }), "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
+    EXPECT_EQ(error_of([] {
+                  find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}});
+              }),
+              "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
+    EXPECT_EQ(error_of([] {
+                  find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}});
+              }),
+              "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
 }
 
-// Pointwise operators behind a convolution run in its kernel: products of channels, in bands, windows over planes and over places.
-// Channels innermost: the image is not turned. Blocks of rows with padding above and below, steps, distances, groups, several images, channels that
-// end inside a vector on either side, kernels beyond the image, lines.
+// Pointwise operators behind a convolution run in its kernel: products of channels, in bands, windows over planes and over
+// places. Channels innermost: the image is not turned. Blocks of rows with padding above and below, steps, distances, groups,
+// several images, channels that end inside a vector on either side, kernels beyond the image, lines.
 TEST(Convolution, OfImagesWithChannelsInnermost) {
     const std::vector<WorkloadArguments> calls = {
         {{"shape", "1x12x12x64,64x64x3x3,64"}, {"padding", "1"}},
@@ -505,8 +628,10 @@ TEST(Convolution, OfImagesWithChannelsInnermost) {
 }
 
 TEST(Convolution, ChannelsInnermostMeanTheSame) {
-    const std::shared_ptr<const Workload> inside = find_operator("conv2d").workload({{"shape", "2x5x6x3,4x3x3x2,4"}, {"padding", "1"}, {"layout", "nhwc"}});
-    const std::shared_ptr<const Workload> planes = find_operator("conv2d").workload({{"shape", "2x3x5x6,4x3x3x2,4"}, {"padding", "1"}});
+    const std::shared_ptr<const Workload> inside =
+        find_operator("conv2d").workload({{"shape", "2x5x6x3,4x3x3x2,4"}, {"padding", "1"}, {"layout", "nhwc"}});
+    const std::shared_ptr<const Workload> planes =
+        find_operator("conv2d").workload({{"shape", "2x3x5x6,4x3x3x2,4"}, {"padding", "1"}});
     const std::vector<TensorData> inputs = random_inputs(inside->inputs(), DataSet::Normal, 5);
     std::vector<TensorData> turned = inputs;
     for (size_t image = 0, at = 0; image < 2; image++)
@@ -518,7 +643,8 @@ TEST(Convolution, ChannelsInnermostMeanTheSame) {
     const size_t places = expected.values.size() / 8;
     for (size_t image = 0, at = 0; image < 2; image++)
         for (size_t place = 0; place < places; place++)
-            for (size_t channel = 0; channel < 4; channel++) EXPECT_NEAR(given.values[at++], expected.values[(image * 4 + channel) * places + place], 1e-9);
+            for (size_t channel = 0; channel < 4; channel++)
+                EXPECT_NEAR(given.values[at++], expected.values[(image * 4 + channel) * places + place], 1e-9);
 }
 
 TEST(Convolution, WithPointwiseOperatorsBehind) {
@@ -526,33 +652,59 @@ TEST(Convolution, WithPointwiseOperatorsBehind) {
         const char *expression, *shape, *machine;
     };
     uint64_t seed = 0;
-    for (const auto &[expression, shape, machine] : {Case{"relu(conv2d(x, w, b, padding=1))", "1x20x9x11,40x20x3x3,40", "ax01"}, Case{"relu(conv2d(x, w, padding=[1,0,2,1], stride=2))", "2x5x12x10,7x5x4x2", "ax01-psum"},
-                                                     Case{"relu(conv2d(x, w, b, padding=1, weight_layout=packed))", "1x3x16x16,8x3x3x3,8", "ax01-psum"},
-                                                     Case{"silu(conv2d(x, w, b, weight_layout=banded))", "1x3x8x8,4x3x3x3,4", "fsim"}, Case{"leaky_relu(mul(conv2d(x, w, groups=32), 0.5))", "1x32x8x8,32x1x3x3", "ax01"},
-                                                     Case{"relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))", "1x9x7x64,64x64x3x3,64", "ax01"}, Case{"hardtanh(conv2d(x, w, layout=nhwc, padding=[1,0,2,1], stride=2), min_val=0, max_val=6)", "2x9x7x40,36x40x3x3", "ax01-psum"},
-                                                     Case{"relu(conv1d(x, w, b, dilation=2))", "2x33x40,6x33x3,6", "ax01"}, Case{"hardtanh(conv_depthwise_nhwc(x, w, b, padding=1, stride=[1,2]), min_val=0, max_val=6)", "1x7x9x40,3x3x40,40", "ax01"},
-                                                     Case{"gelu(conv_depthwise_nhwc(x, w))", "2x5x6x32,2x3x32", "fsim"}}) {
+    for (const auto &[expression, shape, machine] :
+         {Case{"relu(conv2d(x, w, b, padding=1))", "1x20x9x11,40x20x3x3,40", "ax01"},
+          Case{"relu(conv2d(x, w, padding=[1,0,2,1], stride=2))", "2x5x12x10,7x5x4x2", "ax01-psum"},
+          Case{"relu(conv2d(x, w, b, padding=1, weight_layout=packed))", "1x3x16x16,8x3x3x3,8", "ax01-psum"},
+          Case{"silu(conv2d(x, w, b, weight_layout=banded))", "1x3x8x8,4x3x3x3,4", "fsim"},
+          Case{"leaky_relu(mul(conv2d(x, w, groups=32), 0.5))", "1x32x8x8,32x1x3x3", "ax01"},
+          Case{"relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))", "1x9x7x64,64x64x3x3,64", "ax01"},
+          Case{"hardtanh(conv2d(x, w, layout=nhwc, padding=[1,0,2,1], stride=2), min_val=0, max_val=6)", "2x9x7x40,36x40x3x3",
+               "ax01-psum"},
+          Case{"relu(conv1d(x, w, b, dilation=2))", "2x33x40,6x33x3,6", "ax01"},
+          Case{"hardtanh(conv_depthwise_nhwc(x, w, b, padding=1, stride=[1,2]), min_val=0, max_val=6)", "1x7x9x40,3x3x40,40",
+               "ax01"},
+          Case{"gelu(conv_depthwise_nhwc(x, w))", "2x5x6x32,2x3x32", "fsim"}}) {
         const std::shared_ptr<const Workload> workload = find_operator(expression).workload({{"shape", shape}});
         SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine));
         Random points(++seed);
         check_sampled_point(*workload, find_machine(machine), Evaluator(workload, find_machine(machine), seed), points);
     }
-    EXPECT_THAT(error_of([] { find_operator("add(conv2d(x, w), conv2d(x, v))"); }), testing::HasSubstr("has two operators in front of pointwise ones; one kernel computes one"));
-    EXPECT_EQ(error_of([] { find_operator("add(conv2d(x, w), r)"); }), "add(conv2d(x, w), r): behind conv2d are pointwise operators of its result alone, but r is another operand");
-    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(relu(x), w))"); }), "conv2d(relu(x), w): input must be an input: what is in front of it is a kernel of its own");
+    EXPECT_THAT(error_of([] { find_operator("add(conv2d(x, w), conv2d(x, v))"); }),
+                testing::HasSubstr("has two operators in front of pointwise ones; one kernel computes one"));
+    EXPECT_EQ(error_of([] { find_operator("add(conv2d(x, w), r)"); }),
+              "add(conv2d(x, w), r): behind conv2d are pointwise operators of its result alone, but r is another operand");
+    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(relu(x), w))"); }),
+              "conv2d(relu(x), w): input must be an input: what is in front of it is a kernel of its own");
     EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, x))"); }), "conv2d(x, x): x is given twice");
-    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w, pading=1))").workload({{"shape", "1x3x8x8,4x3x3x3"}}); }), "conv2d has no argument 'pading'");
-    EXPECT_EQ(error_of([] { find_operator("relu(conv2d(x, w))").workload({{"shape", "1x3x8x8,4x2x3x3"}}); }), "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
+    EXPECT_EQ(error_of([] {
+                  find_operator("relu(conv2d(x, w, pading=1))").workload({{"shape", "1x3x8x8,4x3x3x3"}});
+              }),
+              "conv2d has no argument 'pading'");
+    EXPECT_EQ(error_of([] {
+                  find_operator("relu(conv2d(x, w))").workload({{"shape", "1x3x8x8,4x2x3x3"}});
+              }),
+              "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
 }
 
-// With channels innermost what is behind the sums is a loop of its own for all strips of 32 channels, of one size or of two, or of a single strip is beside its sums.
+// With channels innermost what is behind the sums is a loop of its own for all strips of 32 channels, of one size or of two, or
+// of a single strip is beside its sums.
 TEST(Convolution, PointwiseOperatorsBehindPlacesOfAllStrips) {
-    const std::shared_ptr<const Workload> workload = find_operator("relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))").workload({{"shape", "1x7x9x32,64x32x3x3,64"}});
+    const std::shared_ptr<const Workload> workload =
+        find_operator("relu(conv2d(x, w, b, layout=nhwc, padding=1, weight_layout=packed))")
+            .workload({{"shape", "1x7x9x32,64x32x3x3,64"}});
     const Machine machine = find_machine("ax01");
     const Evaluator evaluator(workload, machine, 5);
     for (const auto &[strip_rows, alike] : {std::pair{3, 0}, {3, 1}, {7, 1}}) {
         Point point = workload->naive_point(machine);
-        for (const auto &[name, value] : {std::pair{"rows", 7}, {"strip_rows", strip_rows}, {"strip_columns", 9}, {"sums_in_registers", 1}, {"row_unroll", 1}, {"strips_alike", alike}, {"back_at_end", 1 - alike}}) point.set(name, value);
+        for (const auto &[name, value] : {std::pair{"rows", 7},
+                                          {"strip_rows", strip_rows},
+                                          {"strip_columns", 9},
+                                          {"sums_in_registers", 1},
+                                          {"row_unroll", 1},
+                                          {"strips_alike", alike},
+                                          {"back_at_end", 1 - alike}})
+            point.set(name, value);
         ASSERT_EQ(violation(workload->space(machine), point), "") << point.assignments();
         EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
     }
@@ -560,7 +712,8 @@ TEST(Convolution, PointwiseOperatorsBehindPlacesOfAllStrips) {
 
 // An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.
 TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x3x16x16,8x3x3x3,8"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x3x16x16,8x3x3x3,8"}, {"padding", "1"}, {"weight_layout", "packed"}});
     const Machine machine = find_machine("ax01");
     for (const int64_t channels : {4, 8})
         for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -570,11 +723,17 @@ TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
         }
 }
 
-// The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the multiplier.
+// The array turns each result back once, and the loop that does overlaps its iterations although their masks wait for the
+// multiplier.
 TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
-    const Point point = {{"rows", 28}, {"image_at_once", 1}, {"strip_rows", 1}, {"strip_columns", 56}, {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1}, {"row_unroll", 1}, {"weight_unroll", 32}, {"in_line", 0}, {"rows_together", 0}, {"in_parts", 0}};
+    const Point point = {{"rows", 28},        {"image_at_once", 1},     {"strip_rows", 1},  {"strip_columns", 56},
+                         {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1},
+                         {"row_unroll", 1},   {"weight_unroll", 32},    {"in_line", 0},     {"rows_together", 0},
+                         {"in_parts", 0}};
     const auto run = [&](const char *expression) {
-        const Evaluation evaluation = Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01")).evaluate(point);
+        const Evaluation evaluation =
+            Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01"))
+                .evaluate(point);
         EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
         return std::pair(evaluation.counters.at("array_rows").get<int64_t>(), evaluation.counters.at("packets").get<int64_t>());
     };
@@ -587,15 +746,19 @@ TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
 // What windows share is loaded once for each vector of channels, and from all pads.
 TEST(Convolution, DepthwiseWindowsSideBySideShareLoads) {
     const auto reads = [](const WorkloadArguments &arguments, const Point &point) {
-        const Evaluation run = Evaluator(find_operator("conv_depthwise_nhwc").workload(arguments), find_machine("ax01")).evaluate(point);
+        const Evaluation run =
+            Evaluator(find_operator("conv_depthwise_nhwc").workload(arguments), find_machine("ax01")).evaluate(point);
         EXPECT_EQ(run.status, Evaluation::Ok) << run.reason;
         return run.counters.at("pad_reads").get<std::vector<int64_t>>();
     };
     const auto sum = [](const std::vector<int64_t> &rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); };
     constexpr int64_t windows = 8 * 8 * 3, taps = 9;
-    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 3}, {"unroll", 4}})), windows * taps);
+    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}},
+                        {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 3}, {"unroll", 4}})),
+              windows * taps);
     // Rows of 17 pixels go round the pads as those of 20 do.
-    const std::vector<int64_t> odd = reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 1}, {"unroll", 2}});
+    const std::vector<int64_t> odd =
+        reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 1}, {"unroll", 2}});
     EXPECT_LT(*std::max_element(odd.begin(), odd.end()), sum(odd) / 2);
 }
 
@@ -610,7 +773,8 @@ TEST(Convolution, LongRowsOfOddSizeRun) {
 
 // 32 planes of a large image do not fit the pads.
 TEST(Convolution, LargeDepthwiseRunsOnTheArray) {
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload({{"shape", "1x32x224x224,32x1x3x3"}, {"groups", "32"}});
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x32x224x224,32x1x3x3"}, {"groups", "32"}});
     const Machine machine = find_machine("ax01");
     EXPECT_NE(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
 }
@@ -621,17 +785,24 @@ std::string refusal(const std::string &op, const std::string &shape, WorkloadArg
 }
 
 TEST(Convolution, RefusesWhatDoesNotFit) {
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x2x3x3"), "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
-    EXPECT_EQ(refusal("conv2d", "1x4x8x8,3x2x3x3", {{"groups", "2"}}), "conv2d: 3 output channels cannot be divided into 2 groups");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x2x3x3"),
+              "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
+    EXPECT_EQ(refusal("conv2d", "1x4x8x8,3x2x3x3", {{"groups", "2"}}),
+              "conv2d: 3 output channels cannot be divided into 2 groups");
     EXPECT_EQ(refusal("conv2d", "1x3x4x4,4x3x5x5"), "conv2d: the kernel of 5x5 is larger than the padded input of 4x4");
     EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3,5"), "conv2d: the bias must have 4 elements, not the shape 5");
     EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"stride", "0"}}), "conv2d: stride is 0, but must be at least 1");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"padding", "1,1,1"}}), "conv2d: padding must have 1, 2 or 4 values, not 3");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"padding", "1,1,1"}}),
+              "conv2d: padding must have 1, 2 or 4 values, not 3");
     EXPECT_EQ(refusal("conv1d", "1x3x8,4x3x3x3"), "conv1d: the weight must have 3 dimensions, not 4");
-    EXPECT_EQ(refusal("convolution", "1x3x8x8,4x3x3x3", {{"transposed", "true"}}), "convolution: transposed convolutions are not supported");
-    EXPECT_EQ(refusal("conv2d_padding", "1x3x8x8,4x3x3x3", {{"padding", "some"}}), "conv2d_padding: padding must be a number of elements, same or valid, not 'some'");
-    EXPECT_EQ(refusal("conv2d", "1x64x8x8,4x64x3x3", {{"weight_layout", "shared"}}), "conv2d: columns of this kernel cannot share k tiles, as the weight layout shared has it");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"weight_layout", "some"}}), "conv2d: weight_layout must be oihw, packed, shared or banded, not 'some'");
+    EXPECT_EQ(refusal("convolution", "1x3x8x8,4x3x3x3", {{"transposed", "true"}}),
+              "convolution: transposed convolutions are not supported");
+    EXPECT_EQ(refusal("conv2d_padding", "1x3x8x8,4x3x3x3", {{"padding", "some"}}),
+              "conv2d_padding: padding must be a number of elements, same or valid, not 'some'");
+    EXPECT_EQ(refusal("conv2d", "1x64x8x8,4x64x3x3", {{"weight_layout", "shared"}}),
+              "conv2d: columns of this kernel cannot share k tiles, as the weight layout shared has it");
+    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"weight_layout", "some"}}),
+              "conv2d: weight_layout must be oihw, packed, shared or banded, not 'some'");
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ TEST_F(Measurement, VerificationFindsAWrongProgram) {
     for (bool relu : {false, true}) {
         shape.relu = relu;
         const auto right = gemm_workload("40x40x40", {{"relu", relu ? "false" : "true"}});
-        const auto wrong = std::make_shared<WrongWorkload>(right, [&](const Machine &machine, const Point &point) { return gemm(shape, machine, point); });
+        const auto wrong = std::make_shared<WrongWorkload>(
+            right, [&](const Machine &machine, const Point &point) { return gemm(shape, machine, point); });
         const Evaluator evaluator(wrong, machine);
         const Point point = *sample(wrong->space(machine), random);
         EXPECT_THAT(evaluator.verify(point), HasSubstr("units in the last place from float64"));
@@ -117,7 +118,9 @@ TEST_F(Measurement, SpecialValuesAreBoundedWhereSumsOverflow) {
     for (uint64_t seed = 1; seed <= 16; seed++) {
         const Evaluator evaluator(workload, find_machine("fsim"), seed);
         EXPECT_EQ(evaluator.verify(*sample(workload->space(evaluator.machine()), random)), "") << seed;
-        const auto largest = [&](DataSet set) { return std::ranges::count_if(evaluator.inputs(set)[0], [](uint16_t v) { return (v & 0x7FFF) == 0x7F7F; }); };
+        const auto largest = [&](DataSet set) {
+            return std::ranges::count_if(evaluator.inputs(set)[0], [](uint16_t v) { return (v & 0x7FFF) == 0x7F7F; });
+        };
         EXPECT_EQ(largest(DataSet::Bounded), 0);
         with_largest += largest(DataSet::Special) > 0;
     }
@@ -125,7 +128,8 @@ TEST_F(Measurement, SpecialValuesAreBoundedWhereSumsOverflow) {
 }
 
 TEST_F(Measurement, AThrownErrorIsAFailedTrial) {
-    const auto wrong = std::make_shared<WrongWorkload>(gemm_workload("8x8x8"), [](const Machine &, const Point &) -> KernelDefinition { throw Error("no such tile"); });
+    const auto wrong = std::make_shared<WrongWorkload>(
+        gemm_workload("8x8x8"), [](const Machine &, const Point &) -> KernelDefinition { throw Error("no such tile"); });
     const Evaluator evaluator(wrong, machine);
     const Evaluation evaluation = evaluator.evaluate({{"rows", 8}});
     EXPECT_EQ(evaluation.status, Evaluation::Failed);
@@ -159,10 +163,13 @@ TEST(GivenUp, KeepsHowFarItCame) {
 
 TEST(Inputs, AreReproducibleAndSpecialWhereAsked) {
     const std::vector<TensorSpec> tensors = {{"A", {64, 100}}};
-    const TensorData normal = random_inputs(tensors, DataSet::Normal, 1)[0], special = random_inputs(tensors, DataSet::Special, 1)[0];
+    const TensorData normal = random_inputs(tensors, DataSet::Normal, 1)[0],
+                     special = random_inputs(tensors, DataSet::Special, 1)[0];
     EXPECT_EQ(random_inputs(tensors, DataSet::Normal, 1)[0], normal);
     EXPECT_NE(random_inputs(tensors, DataSet::Normal, 2)[0], normal);
-    const auto amount = [](const TensorData &data, auto kind) { return std::count_if(data.begin(), data.end(), [&](uint16_t v) { return kind(bf16_float(v)); }); };
+    const auto amount = [](const TensorData &data, auto kind) {
+        return std::count_if(data.begin(), data.end(), [&](uint16_t v) { return kind(bf16_float(v)); });
+    };
     const auto nan = [](float v) { return std::isnan(v); };
     const auto infinite = [](float v) { return std::isinf(v); };
     const auto zero = [](float v) { return v == 0; };
@@ -223,7 +230,8 @@ TEST(LoweredCache, WhatOnlyPlacesRowsIsLoweredOnceAndGivesTheSameProgram) {
         EXPECT_TRUE(second.function.body.same_as(first.function.body));
         codegen::CompileOptions options;
         options.layouts = kernel.layouts;
-        EXPECT_EQ(codegen::generate(second, machine, options).program.packets, Evaluator(workload, machine).compile(*other).program.packets);
+        EXPECT_EQ(codegen::generate(second, machine, options).program.packets,
+                  Evaluator(workload, machine).compile(*other).program.packets);
         Point longer = point;
         longer.set("rows", point["rows"] == 32 ? 64 : 32);
         EXPECT_FALSE(cache.lower(longer, workload->build(machine, longer)).function.body.same_as(first.function.body));
@@ -240,7 +248,9 @@ TEST(ErrorInUlps, IsRelativeToThePeak) {
     EXPECT_EQ(largest_error_ulps({0x7FC0}, {{NAN}, {1.0}}), 0);
 }
 
-TEST(CompilerFingerprint, NamesSourcesAndHalide) { EXPECT_THAT(compiler_fingerprint(), testing::MatchesRegex("[0-9a-f]+-halide21\\.0\\.0")); }
+TEST(CompilerFingerprint, NamesSourcesAndHalide) {
+    EXPECT_THAT(compiler_fingerprint(), testing::MatchesRegex("[0-9a-f]+-halide21\\.0\\.0"));
+}
 
 // The instructions of a program, slot by slot.
 std::vector<uint64_t> words(const Program &program) {
@@ -254,8 +264,13 @@ std::vector<uint64_t> words(const Program &program) {
 TEST(Programs, DoNotDependOnWhatWasBuiltBefore) {
     const Machine machine = find_machine("ax01");
     Random random(11);
-    for (const auto &[op, shape] : {std::pair("mean", "64x1024"), {"softmax", "32x256"}, {"layer_norm", "32x256,256,256"}, {"gemm", "64x64x96"}, {"conv2d", "1x32x9x9,32x32x3x3"},
-                                    {"scaled_dot_product_attention", "1x64x64,1x64x64,1x64x64"}, {"max_pool2d", "1x8x12x12"}}) {
+    for (const auto &[op, shape] : {std::pair("mean", "64x1024"),
+                                    {"softmax", "32x256"},
+                                    {"layer_norm", "32x256,256,256"},
+                                    {"gemm", "64x64x96"},
+                                    {"conv2d", "1x32x9x9,32x32x3x3"},
+                                    {"scaled_dot_product_attention", "1x64x64,1x64x64,1x64x64"},
+                                    {"max_pool2d", "1x8x12x12"}}) {
         WorkloadArguments arguments = {{"shape", shape}};
         if (std::string(op) == "mean") arguments["dim"] = "1";
         if (std::string(op) == "max_pool2d") arguments["kernel-size"] = "2";

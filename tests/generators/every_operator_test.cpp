@@ -1,6 +1,6 @@
-// Every operator of the registry at random shapes and schedules on one machine: bit for bit equal to the unoptimized program, within the
-// stated error of float64, never faster than the bound, with guard values around every tensor. What each operator really had is printed.
-// Tensors are dense: no operator takes others.
+// Every operator of the registry at random shapes and schedules on one machine: bit for bit equal to the unoptimized program,
+// within the stated error of float64, never faster than the bound, with guard values around every tensor. What each operator
+// really had is printed. Tensors are dense: no operator takes others.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr int rounds_of_movement = std::max(rounds, 5), rounds_of_expressions = 
 
 struct Tally {
     int shapes = 0;
-    std::string refused;   // why there are not more
+    std::string refused;  // why there are not more
 };
 
 class EveryOperator : public testing::Test {
@@ -55,8 +55,10 @@ protected:
             }
             EXPECT_EQ(op.parse(workload->text())->text(), workload->text());
             const Evaluator evaluator(workload, machine, seed % 1000 + static_cast<uint64_t>(draw));
-            if (check_sampled_point(*workload, machine, evaluator, random)) tally.shapes++;
-            else tally.refused = fmt::format("{} failed", workload->title());
+            if (check_sampled_point(*workload, machine, evaluator, random))
+                tally.shapes++;
+            else
+                tally.refused = fmt::format("{} failed", workload->title());
         }
         return tally;
     }
@@ -68,21 +70,27 @@ class OfTheRegistry : public EveryOperator, public testing::WithParamInterface<c
 TEST_P(OfTheRegistry, AtRandomShapes) {
     const Operator &op = *GetParam();
     const auto found = random_arguments().find(op.name());
-    ASSERT_TRUE(found != random_arguments().end() || op.card().family == "pointwise") << op.name() << " has no random shapes: random_workloads.cpp";
-    const ArgumentsOf arguments = found != random_arguments().end() ? found->second : [&op](RandomSizes &sizes) { return pointwise_arguments(op, sizes); };
+    ASSERT_TRUE(found != random_arguments().end() || op.card().family == "pointwise")
+        << op.name() << " has no random shapes: random_workloads.cpp";
+    const ArgumentsOf arguments = found != random_arguments().end() ? found->second : [&op](RandomSizes &sizes) {
+        return pointwise_arguments(op, sizes);
+    };
     const int wanted = op.card().family == "data movement" ? rounds_of_movement : rounds;
     const Tally tally = check(op, arguments, wanted);
     EXPECT_EQ(tally.shapes, wanted) << op.name() << ": " << tally.refused;
     fmt::print("{} shapes verified on {}{}\n", tally.shapes, machine.name, tally.shapes < wanted ? ": " + tally.refused : "");
 }
 
-INSTANTIATE_TEST_SUITE_P(EveryOperator, OfTheRegistry, testing::ValuesIn(operators()), [](const auto &info) { return info.param->name(); });
+INSTANTIATE_TEST_SUITE_P(EveryOperator, OfTheRegistry, testing::ValuesIn(operators()),
+                         [](const auto &info) { return info.param->name(); });
 
 // Chains of pointwise operators are one kernel; operands of two lack dimensions.
 TEST_F(EveryOperator, InExpressions) {
-    for (const char *expression : {"add", "mul", "sub", "maximum", "minimum", "add(x, mul(y, 0.5))", "relu(sub(x, y))", "gelu(add(x, mul(y, 0.5)))"}) {
+    for (const char *expression :
+         {"add", "mul", "sub", "maximum", "minimum", "add(x, mul(y, 0.5))", "relu(sub(x, y))", "gelu(add(x, mul(y, 0.5)))"}) {
         const Operator &op = find_operator(expression);
-        const Tally tally = check(op, [&](RandomSizes &sizes) { return pointwise_arguments(find_operator("add"), sizes); }, rounds_of_expressions);
+        const Tally tally = check(
+            op, [&](RandomSizes &sizes) { return pointwise_arguments(find_operator("add"), sizes); }, rounds_of_expressions);
         EXPECT_EQ(tally.shapes, rounds_of_expressions) << expression << ": " << tally.refused;
     }
 }

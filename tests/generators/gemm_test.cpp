@@ -31,13 +31,15 @@ protected:
     // Mostly small sizes, and the edges of whole vectors.
     static int64_t random_size(Random &random, int64_t largest) {
         constexpr std::array<int64_t, 8> edges = {1, 2, 31, 32, 33, 63, 64, 65};
-        return random.below(3) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+        return random.below(3) == 0 ? std::min(largest, edges[random.below(edges.size())])
+                                    : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
     }
 
     WorkloadArguments random_workload(Random &random) const {
         // What the two small pads of the functional machine hold.
         const int64_t largest = machine.timed() ? 130 : 70;
-        WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", random_size(random, largest), random_size(random, largest), random_size(random, largest))}};
+        WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}", random_size(random, largest),
+                                                             random_size(random, largest), random_size(random, largest))}};
         for (const char *flag : {"bias", "relu", "addend"})
             if (random.below(3) == 0) arguments[flag] = "true";
         if (random.below(4) == 0) arguments["alpha"] = "0.75";
@@ -87,7 +89,8 @@ TEST_F(Gemm, LargerShapesAndSchedules) {
     }
 }
 
-// All of B stays in the pads; it comes from inside the hot loop of the first block of rows, which may be a short one over weights.
+// All of B stays in the pads; it comes from inside the hot loop of the first block of rows, which may be a short one over
+// weights.
 TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
     Random random(5);
@@ -95,8 +98,10 @@ TEST_F(Gemm, OperandsThatStayInThePadsArriveWhole) {
         const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}});
         const Evaluator evaluator(workload, machine);
         for (const int64_t weight_unroll : {4, 8, 16, 32}) {
-            const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}, {"m_outer", 1}, {"slots", 2}, {"weight_unroll", weight_unroll}});
-            for (const Point &point : sample_distinct(space, 6, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
+            const Space space = restrict_to(
+                workload->space(machine), {{"b_resident", 1}, {"m_outer", 1}, {"slots", 2}, {"weight_unroll", weight_unroll}});
+            for (const Point &point : sample_distinct(space, 6, random))
+                EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
         }
     }
 }
@@ -105,21 +110,26 @@ TEST_F(Gemm, OperandsThatStayInThePadsAreTransposedWhole) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
     Random random(6);
     std::vector<std::shared_ptr<const Workload>> workloads;
-    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96", "50x72x40", "40x67x64"}) workloads.push_back(op.workload({{"shape", shape}, {"b-layout", "kn"}}));
+    for (const char *shape : {"100x96x64", "32x64x70", "70x160x96", "50x72x40", "40x67x64"})
+        workloads.push_back(op.workload({{"shape", shape}, {"b-layout", "kn"}}));
     // One B for each product, and one that several share.
-    for (const char *shapes : {"3x70x64,3x64x96", "2x1x40x64,3x64x96"}) workloads.push_back(find_operator("matmul").workload({{"shape", shapes}}));
+    for (const char *shapes : {"3x70x64,3x64x96", "2x1x40x64,3x64x96"})
+        workloads.push_back(find_operator("matmul").workload({{"shape", shapes}}));
     for (const std::shared_ptr<const Workload> &workload : workloads) {
         const Evaluator evaluator(workload, machine);
         const Space space = restrict_to(workload->space(machine), {{"b_resident", 1}});
-        for (const Point &point : sample_distinct(space, 8, random)) EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
+        for (const Point &point : sample_distinct(space, 8, random))
+            EXPECT_EQ(evaluator.verify(point), "") << workload->title() << " at " << point.assignments();
     }
 }
 
 // The last block of columns begins earlier, by a multiple of the pads: its rows of B still go round all of them.
 TEST_F(Gemm, RowsOfBlocksThatBeginEarlierGoRoundThePads) {
     if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
-    const Point point = Point::parse("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=50,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point point = Point::parse(
+        "b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_"
+        "pass=0,row_unroll=1,"
+        "rows=50,slots=2,sums_in_registers=1,weight_unroll=32");
     codegen::CompileOptions options;
     options.dump_after = "place";
     std::string text;
@@ -154,7 +164,8 @@ TEST(GemmShape, GroupsOfBlockedSumsHaveFewTilesBeyondTheLast) {
     }
 }
 
-// Root mean square of the differences from float64, for terms of either sign and for positive ones, where a long sum outgrows its terms.
+// Root mean square of the differences from float64, for terms of either sign and for positive ones, where a long sum outgrows
+// its terms.
 TEST_F(Gemm, BlockedSumsKeepMoreDigits) {
     const auto error = [&](const char *sums, bool positive) {
         const std::unique_ptr<Workload> workload = op.workload({{"shape", "32x32x8192"}, {"sums", sums}});
@@ -177,8 +188,10 @@ TEST_F(Gemm, BlockedSumsKeepMoreDigits) {
 TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
     if (!machine.timed()) GTEST_SKIP() << "no loop turns on a functional machine";
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x128x128"}, {"b-layout", "kn"}});
-    const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=0,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=43,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point point = Point::parse(
+        "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=0,pads_split=0,row_pass=0,row_"
+        "unroll=1,"
+        "rows=43,slots=2,sums_in_registers=1,weight_unroll=32");
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
@@ -186,19 +199,26 @@ TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
 TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     if (!machine.timed() || machine.sa.psum_in) GTEST_SKIP() << "no sums that run later";
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "512x512x128"}});
-    const Point turned = Point::parse("b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                      "rows=103,slots=2,sums_in_registers=1,weight_unroll=32");
-    const Point in_pads = Point::parse("b_block=1,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=1,m_outer=1,pads_split=0,row_pass=0,row_unroll=32,"
-                                       "rows=512,slots=2,sums_in_registers=0,weight_unroll=32");
+    const Point turned = Point::parse(
+        "b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_"
+        "unroll=1,"
+        "rows=103,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point in_pads = Point::parse(
+        "b_block=1,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=1,m_outer=1,pads_split=0,row_pass=0,row_"
+        "unroll=32,"
+        "rows=512,slots=2,sums_in_registers=0,weight_unroll=32");
     EXPECT_LT(workload->draft(machine, turned), workload->draft(machine, in_pads));
 }
 
-// B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in each pad.
+// B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in
+// each pad.
 TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
     if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x128x128"}});
-    const Point point = Point::parse("b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point point = Point::parse(
+        "b_block=8,b_resident=1,b_row_major=1,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_"
+        "unroll=1,"
+        "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
     codegen::CompileOptions options;
@@ -213,17 +233,22 @@ TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
 // A hot loop of one iteration has none for loads of loops around it beside its own: these start elsewhere.
 TEST_F(Gemm, LoadsForWhichALoopHasNoIterationStartElsewhere) {
     if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
-    const Point point = Point::parse("b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=1,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=5,slots=2,sums_in_registers=1,weight_unroll=4");
+    const Point point = Point::parse(
+        "b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=1,k_ends_apart=0,m_outer=1,pads_split=0,row_"
+        "pass=0,row_unroll=1,"
+        "rows=5,slots=2,sums_in_registers=1,weight_unroll=4");
     EXPECT_EQ(Evaluator(op.workload({{"shape", "78x64x22"}, {"addend", "true"}}), machine).verify(point), "");
 }
 
-// A result without a second slot has the time of the next block, whose loads come ahead: that waits for it where it stores its own.
+// A result without a second slot has the time of the next block, whose loads come ahead: that waits for it where it stores its
+// own.
 TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
     if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "96x96x96"}});
-    const Point point = Point::parse("b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_alike=1,k_block=3,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=96,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point point = Point::parse(
+        "b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_alike=1,k_block=3,k_ends_apart=0,m_outer=1,pads_split=0,row_"
+        "pass=0,row_unroll=1,"
+        "rows=96,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
     codegen::CompileOptions options;
@@ -231,7 +256,8 @@ TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
     std::string text;
     options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
     evaluator.compile(point, options);
-    const size_t starts = text.find("scpad.st"), last_row = text.rfind("vreg.st", starts), register_at = text.find(' ', starts) + 1;
+    const size_t starts = text.find("scpad.st"), last_row = text.rfind("vreg.st", starts),
+                 register_at = text.find(' ', starts) + 1;
     ASSERT_NE(starts, std::string::npos) << text;
     const std::string wait = fmt::format("or.s x0, {}", text.substr(register_at, text.find(',', register_at) - register_at));
     const size_t nest = text.find("for C_out.no"), waits = text.find(wait, nest), first_row = text.find("vreg.st", nest);
@@ -245,8 +271,11 @@ TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
 TEST_F(Gemm, LargeTilesWithLongEpiloguesFitTheRegisters) {
     if (!machine.timed()) GTEST_SKIP() << "results do not leave later on a functional machine";
     const auto verify = [&](const WorkloadArguments &arguments, int rows) {
-        const Point point = Point::parse("b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                         "slots=2,sums_in_registers=1,weight_unroll=16,rows=" + std::to_string(rows));
+        const Point point = Point::parse(
+            "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_block=4,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,"
+            "row_unroll=1,"
+            "slots=2,sums_in_registers=1,weight_unroll=16,rows=" +
+            std::to_string(rows));
         return Evaluator(op.workload(arguments), machine).verify(point);
     };
     EXPECT_EQ(verify({{"shape", "64x64x108"}, {"bias", "true"}, {"relu", "true"}, {"addend", "true"}}, 64), "");
@@ -264,7 +293,7 @@ TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
         std::optional<codegen::CompiledKernel> kernel;
         try {
             kernel = evaluator.compile(point);
-        } catch (const Error &) {   // too many registers
+        } catch (const Error &) {  // too many registers
             continue;
         }
         longest = std::max(longest, kernel->program.packets.size());
@@ -274,12 +303,15 @@ TEST_F(Gemm, ProgramsOfLongLoopsCanBeEncoded) {
     EXPECT_GT(longest, 200u);
 }
 
-// A branch in the middle of a block of straight code reaches neither end of it: the way to the transfers goes through the block.
+// A branch in the middle of a block of straight code reaches neither end of it: the way to the transfers goes through the
+// block.
 TEST_F(Gemm, BranchesReachOutOfLongStraightCode) {
     if (!machine.timed()) GTEST_SKIP() << "no transfer runs out of line on a functional machine";
     const std::shared_ptr<const Workload> workload = op.workload({{"shape", "160x96x64"}});
-    const Point point = Point::parse("b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_unroll=1,"
-                                     "rows=56,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Point point = Point::parse(
+        "b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_pass=0,row_"
+        "unroll=1,"
+        "rows=56,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
     EXPECT_EQ(evaluator.evaluate(point).status, Evaluation::Ok);

@@ -4,10 +4,10 @@
 
 #include <fmt/format.h>
 
+#include "generators/host_jit.h"
 #include "isa/error.h"
 #include "isa/packet_checker.h"
 #include "simulator/numerics.h"
-#include "generators/host_jit.h"
 
 namespace atalla {
 
@@ -19,7 +19,8 @@ TensorData random_tensor(const TensorSpec &tensor, std::mt19937 &random, int ste
 }
 
 TensorData random_patterns(const TensorSpec &tensor, std::mt19937 &random) {
-    static const std::vector<uint16_t> special = {0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080, 0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F80};
+    static const std::vector<uint16_t> special = {0x0000, 0x8000, 0x0001, 0x8001, 0x007F, 0x0080,
+                                                  0x7F7F, 0xFF7F, 0x7F80, 0xFF80, 0x7FC0, 0x3F80};
     TensorData data(static_cast<size_t>(tensor.elements()));
     for (uint16_t &half : data) {
         const uint32_t bits = random();
@@ -36,7 +37,8 @@ void expect_models_agree(const KernelDefinition &kernel, const codegen::Compiled
                          const std::vector<TensorData> &inputs, const KernelRun &fast, const std::string &what) {
     constexpr uint64_t most_cycles = 200'000;
     if (!machine.timed() || fast.result.counters.cycles > most_cycles) return;
-    const KernelRun reference = run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference, .left_in_pads = left_by_others});
+    const KernelRun reference =
+        run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference, .left_in_pads = left_by_others});
     EXPECT_TRUE(reference.result.ok) << what << " in the reference model: " << reference.result.error;
     EXPECT_EQ(reference.result.counters, fast.result.counters) << what << ": the timing models disagree";
     EXPECT_EQ(reference.outputs, fast.outputs) << what << ": the timing models disagree";
@@ -71,9 +73,9 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
     }
 }
 
-void expect_equal(const KernelDefinition &kernel, const std::vector<TensorData> &actual, const std::vector<TensorData> &expected,
-                  const std::string &what) {
-    if (actual.empty()) return;   // has been reported
+void expect_equal(const KernelDefinition &kernel, const std::vector<TensorData> &actual,
+                  const std::vector<TensorData> &expected, const std::string &what) {
+    if (actual.empty()) return;  // has been reported
     ASSERT_EQ(actual.size(), expected.size()) << what;
     for (size_t i = 0; i < actual.size(); i++) {
         const size_t differences = count_differences(actual[i], expected[i]);

@@ -23,7 +23,7 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
                                     const std::vector<TensorData> &inputs);
 
 // Every output of `actual` is that of `expected`, bit for bit.
-void expect_equal(const KernelDefinition &kernel, const std::vector<TensorData> &actual, const std::vector<TensorData> &expected,
-                  const std::string &what);
+void expect_equal(const KernelDefinition &kernel, const std::vector<TensorData> &actual,
+                  const std::vector<TensorData> &expected, const std::string &what);
 
 }  // namespace atalla

@@ -24,7 +24,8 @@ protected:
 
     int64_t size(int64_t largest) {
         constexpr std::array<int64_t, 6> edges = {1, 2, 31, 32, 33, 65};
-        return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())]) : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
+        return random.below(2) == 0 ? std::min(largest, edges[random.below(edges.size())])
+                                    : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest)));
     }
     int64_t few() { return 1 + static_cast<int64_t>(random.below(3)); }
     bool often() { return random.below(2) == 0; }
@@ -53,10 +54,16 @@ TEST_F(Matmul, RandomShapesAndSchedules) {
         const int64_t m = size(largest), n = size(largest), k = size(largest), b = few(), c = few();
         const auto seed = static_cast<uint64_t>(i);
         check("mm", {{"shape", fmt::format("{}x{},{}x{}", m, k, k, n)}}, seed);
-        check("addmm", {{"shape", fmt::format("{},{}x{},{}x{}", often() ? fmt::format("{}", n) : fmt::format("{}x{}", m, n), m, k, k, n)}, {"beta", "0.5"}, {"alpha", "2"}}, seed);
+        check(
+            "addmm",
+            {{"shape", fmt::format("{},{}x{},{}x{}", often() ? fmt::format("{}", n) : fmt::format("{}x{}", m, n), m, k, k, n)},
+             {"beta", "0.5"},
+             {"alpha", "2"}},
+            seed);
         check("bmm", {{"shape", fmt::format("{}x{}x{},{}x{}x{}", b, m, k, b, k, n)}}, seed);
         check("baddbmm", {{"shape", fmt::format("{}x{},{}x{}x{},{}x{}x{}", m, n, b, m, k, b, k, n)}}, seed);
-        check("linear", {{"shape", fmt::format("{}x{}x{},{}x{}{}", b, m, k, n, k, often() ? fmt::format(",{}", n) : "")}}, seed);
+        check("linear", {{"shape", fmt::format("{}x{}x{},{}x{}{}", b, m, k, n, k, often() ? fmt::format(",{}", n) : "")}},
+              seed);
         check("matmul", {{"shape", fmt::format("{}x1x{}x{},{}x{}x{}", b, m, k, c, k, n)}}, seed);
         check("matmul", {{"shape", fmt::format("{}{},{}x{}x{}", often() ? fmt::format("{}x", m) : "", k, c, k, n)}}, seed);
         check("matmul", {{"shape", fmt::format("{}x{}x{},{}", c, m, k, k)}}, seed);
@@ -69,8 +76,11 @@ TEST_F(Matmul, SumsInGroups) {
         const int64_t m = size(40), n = size(40), k = 128 + size(200), b = few();
         const auto seed = static_cast<uint64_t>(4 * i);
         check("linear", {{"shape", fmt::format("{}x{},{}x{},{}", m, k, n, k, n)}, {"sums", "blocked"}}, seed);
-        check("baddbmm", {{"shape", fmt::format("{}x{},{}x{}x{},{}x{}x{}", m, n, b, m, k, b, k, n)}, {"sums", "blocked"}, {"beta", "2"}}, seed);
-        check("silu(mul(linear(x, w, sums=blocked), y))", {{"shape", fmt::format("{}x{},{}x{},{}x{}", m, k, n, k, m, n)}}, seed);
+        check("baddbmm",
+              {{"shape", fmt::format("{}x{},{}x{}x{},{}x{}x{}", m, n, b, m, k, b, k, n)}, {"sums", "blocked"}, {"beta", "2"}},
+              seed);
+        check("silu(mul(linear(x, w, sums=blocked), y))", {{"shape", fmt::format("{}x{},{}x{},{}x{}", m, k, n, k, m, n)}},
+              seed);
     }
 }
 
@@ -78,8 +88,12 @@ TEST(MatmulOperators, HaveGroupsWhereSumsAreLong) {
     const Operator &linear = find_operator("linear");
     const auto text = [&](const char *shape) { return linear.workload({{"shape", shape}, {"sums", "blocked"}})->title(); };
     EXPECT_THAT(text("4x1024,8x1024"), testing::HasSubstr("blocked"));
-    EXPECT_EQ(error_of([&] { linear.workload({{"shape", "4x64,8x64"}, {"sums", "pairwise"}}); }), "linear: sums must be ascending or blocked, not 'pairwise'");
-    EXPECT_EQ(linear.workload({{"shape", "4x0,8x0"}, {"sums", "blocked"}})->reference({{}, {}})[0].values, std::vector<double>(32, 0.0));
+    EXPECT_EQ(error_of([&] {
+                  linear.workload({{"shape", "4x64,8x64"}, {"sums", "pairwise"}});
+              }),
+              "linear: sums must be ascending or blocked, not 'pairwise'");
+    EXPECT_EQ(linear.workload({{"shape", "4x0,8x0"}, {"sums", "blocked"}})->reference({{}, {}})[0].values,
+              std::vector<double>(32, 0.0));
 }
 
 std::string refusal(const std::string &op, const std::string &shape) {
@@ -90,26 +104,32 @@ TEST(MatmulOperators, RefuseWhatDoesNotFit) {
     EXPECT_EQ(refusal("mm", "3x4,5x6"), "mm: shapes 3x4 and 5x6 cannot be multiplied");
     EXPECT_EQ(refusal("mm", "3,5x6"), "mm: both operands must have 2 dimensions, not 1 and 2");
     EXPECT_EQ(refusal("bmm", "2x3x4,3x4x5"), "bmm: batches of 2 and 3 products do not match");
-    EXPECT_EQ(refusal("linear", "3x4,6x5"), "linear: shapes 3x4 and 6x5 cannot be multiplied: the input has 4 features, the weight 5");
+    EXPECT_EQ(refusal("linear", "3x4,6x5"),
+              "linear: shapes 3x4 and 6x5 cannot be multiplied: the input has 4 features, the weight 5");
     EXPECT_EQ(refusal("linear", "3x4,6x4,5"), "linear: the bias must have 6 elements, not the shape 5");
     EXPECT_THAT(refusal("matmul", "2x3x4,3x4x5"), testing::HasSubstr("do not broadcast"));
     EXPECT_EQ(refusal("matmul", "3x4,5"), "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
-    EXPECT_EQ(refusal("addmm", "5,2x0,0x5"), "addmm: the product has no terms, so the result is what is added to it: expand that instead");
-    EXPECT_EQ(refusal("addmm", "3x1,3x4,4x5"), "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
+    EXPECT_EQ(refusal("addmm", "5,2x0,0x5"),
+              "addmm: the product has no terms, so the result is what is added to it: expand that instead");
+    EXPECT_EQ(refusal("addmm", "3x1,3x4,4x5"),
+              "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
 }
 
 // Square operands fit in any order: the one of PyTorch counts.
 TEST(MatmulOperators, AddTheirFirstTensorAsPyTorchDoes) {
     for (const std::string op : {"addmm", "relu(addmm(input, a, b))"}) {
         const std::unique_ptr<Workload> workload = find_operator(op).workload({{"shape", "2x2,2x2,2x2"}});
-        const TensorData input(4, bf16_truncate(100.0f)), a = {bf16_truncate(1), bf16_truncate(2), bf16_truncate(3), bf16_truncate(4)}, b = {bf16_truncate(5), bf16_truncate(6), bf16_truncate(7), bf16_truncate(8)};
+        const TensorData input(4, bf16_truncate(100.0f)),
+            a = {bf16_truncate(1), bf16_truncate(2), bf16_truncate(3), bf16_truncate(4)},
+            b = {bf16_truncate(5), bf16_truncate(6), bf16_truncate(7), bf16_truncate(8)};
         EXPECT_EQ(workload->reference({input, a, b})[0].values, (std::vector<double>{119, 122, 143, 150})) << op;
     }
 }
 
 // A call of a graph, whose tensors stand in the schema's order.
 TEST(MatmulOperators, TakeCalls) {
-    AtenCall call{"aten::addmm.default", {{"self", {{{5}}}, nullptr}, {"mat1", {{{3, 4}}}, nullptr}, {"mat2", {{{4, 5}}}, nullptr}}};
+    AtenCall call{"aten::addmm.default",
+                  {{"self", {{{5}}}, nullptr}, {"mat1", {{{3, 4}}}, nullptr}, {"mat2", {{{4, 5}}}, nullptr}}};
     const Resolution found = resolve(call);
     ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
     EXPECT_EQ(found.op->name(), "addmm");

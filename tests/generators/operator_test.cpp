@@ -31,9 +31,12 @@ TEST(Registry, FindsByNameAndSchema) {
 }
 
 TEST(Registry, NamesTheNearestOfAnUnknownOperator) {
-    EXPECT_THAT(error_of([] { find_operator("gem"); }), testing::StartsWith("unknown operator 'gem'; did you mean 'gemm'? ./atalla ops lists all "));
-    EXPECT_THAT(error_of([] { find_operator("aten::adm"); }), testing::StartsWith("unknown operator 'aten::adm'; did you mean 'aten::mm'? ./atalla ops lists all "));
-    EXPECT_THAT(error_of([] { find_operator("wavelets"); }), testing::StartsWith("unknown operator 'wavelets'; ./atalla ops lists all "));
+    EXPECT_THAT(error_of([] { find_operator("gem"); }),
+                testing::StartsWith("unknown operator 'gem'; did you mean 'gemm'? ./atalla ops lists all "));
+    EXPECT_THAT(error_of([] { find_operator("aten::adm"); }),
+                testing::StartsWith("unknown operator 'aten::adm'; did you mean 'aten::mm'? ./atalla ops lists all "));
+    EXPECT_THAT(error_of([] { find_operator("wavelets"); }),
+                testing::StartsWith("unknown operator 'wavelets'; ./atalla ops lists all "));
 }
 
 TEST(Registry, SpacesAreWellFormedForAnyNumberOfPads) {
@@ -42,7 +45,8 @@ TEST(Registry, SpacesAreWellFormedForAnyNumberOfPads) {
             Machine machine = find_machine(name);
             machine.pad.count = pads;
             for (const Operator *op : operators())
-                EXPECT_NO_THROW(check_space(op->workload(op->example())->space(machine))) << op->name() << " on " << name << " with " << pads << " pads";
+                EXPECT_NO_THROW(check_space(op->workload(op->example())->space(machine)))
+                    << op->name() << " on " << name << " with " << pads << " pads";
         }
 }
 
@@ -51,7 +55,8 @@ TEST(GemmOperator, ReadsShapes) {
     EXPECT_EQ(gemm_op().workload({{"shape", "197x768x3072"}})->shape(), "197x768x3072");
     EXPECT_EQ(gemm_op().workload({{"m", "1"}, {"n", "2"}, {"k", "3"}})->shape(), "1x2x3");
     EXPECT_EQ(gemm_op().workload({{"shape", "10x20x30"}, {"n", "7"}})->shape(), "10x7x30");
-    EXPECT_EQ(gemm_op().workload({{"shape", "8x8x8"}, {"bias", "true"}, {"relu", "true"}, {"alpha", "0.5"}})->title(), "8x8x8, alpha 0.5, bias, relu");
+    EXPECT_EQ(gemm_op().workload({{"shape", "8x8x8"}, {"bias", "true"}, {"relu", "true"}, {"alpha", "0.5"}})->title(),
+              "8x8x8, alpha 0.5, bias, relu");
 }
 
 TEST(GemmOperator, RefusesShapes) {
@@ -62,7 +67,8 @@ TEST(GemmOperator, RefusesShapes) {
     EXPECT_EQ(workload_error({{"k", "1.5"}}), "gemm: k must be a whole number, not '1.5'");
     EXPECT_EQ(workload_error({{"k", "4000000000"}}), "gemm: k is 4000000000, larger than 2147483647");
     EXPECT_EQ(workload_error({{"k", "99999999999999999999"}}), "gemm: k must be a whole number, not '99999999999999999999'");
-    EXPECT_EQ(workload_error({{"shape", "100000x4x100000"}}), "gemm 100000x4x100000: a tensor of 100000 x 100000 elements is larger than 2147483647");
+    EXPECT_EQ(workload_error({{"shape", "100000x4x100000"}}),
+              "gemm 100000x4x100000: a tensor of 100000 x 100000 elements is larger than 2147483647");
     EXPECT_EQ(workload_error({{"b-layout", "km"}}), "gemm: b-layout must be nk or kn, not 'km'");
     EXPECT_EQ(workload_error({{"alpha", "inf"}}), "gemm: alpha must be a finite number, not 'inf'");
     EXPECT_EQ(workload_error({{"biass", "true"}}), "gemm has no argument 'biass'; did you mean 'bias'?");
@@ -70,7 +76,8 @@ TEST(GemmOperator, RefusesShapes) {
 
 TEST(GemmOperator, TextIsCanonicalAndReadBack) {
     const auto workload = gemm_op().workload({{"shape", "5x6x7"}, {"bias", "true"}, {"addend", "true"}, {"beta", "0.25"}});
-    EXPECT_EQ(workload->text(), R"({"addend":true,"alpha":1.0,"b":"nk","beta":0.25,"bias":true,"k":7,"m":5,"n":6,"relu":false,"type":"bf16"})");
+    EXPECT_EQ(workload->text(),
+              R"({"addend":true,"alpha":1.0,"b":"nk","beta":0.25,"bias":true,"k":7,"m":5,"n":6,"relu":false,"type":"bf16"})");
     EXPECT_EQ(gemm_op().parse(workload->text())->text(), workload->text());
     // A factor without effect does not make another workload.
     EXPECT_EQ(gemm_op().workload({{"beta", "3"}})->text(), gemm_op().workload({})->text());
@@ -79,7 +86,8 @@ TEST(GemmOperator, TextIsCanonicalAndReadBack) {
 }
 
 TEST(GemmOperator, TensorsMakeAWorkload) {
-    const auto workload = gemm_op().workload_of({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {4}}, {"addend", {3, 4}}}, {{"relu", "true"}});
+    const auto workload =
+        gemm_op().workload_of({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {4}}, {"addend", {3, 4}}}, {{"relu", "true"}});
     EXPECT_EQ(workload->title(), "3x4x5, bias, addend, relu");
     ASSERT_EQ(workload->inputs().size(), 4u);
     EXPECT_EQ(workload->inputs()[1].extents, (std::vector<int64_t>{5, 4}));
@@ -87,7 +95,9 @@ TEST(GemmOperator, TensorsMakeAWorkload) {
 }
 
 TEST(MatmulOperators, ResultsHaveTheShapeOfPyTorch) {
-    const auto result = [](const std::string &op, const TensorList &shapes) { return find_operator(op).workload_of(shapes, {})->outputs()[0].extents; };
+    const auto result = [](const std::string &op, const TensorList &shapes) {
+        return find_operator(op).workload_of(shapes, {})->outputs()[0].extents;
+    };
     EXPECT_EQ(result("linear", {{"input", {2, 3, 5}}, {"weight", {4, 5}}}), (std::vector<int64_t>{4, 3, 2}));
     EXPECT_EQ(result("relu(linear(x, w))", {{"x", {2, 3, 5}}, {"w", {4, 5}}}), (std::vector<int64_t>{4, 3, 2}));
     EXPECT_EQ(result("matmul", {{"a", {7, 1, 3, 5}}, {"b", {2, 5, 4}}}), (std::vector<int64_t>{4, 3, 2, 7}));
@@ -97,9 +107,12 @@ TEST(MatmulOperators, ResultsHaveTheShapeOfPyTorch) {
 
 TEST(GemmOperator, RefusesTensorsThatDoNotFit) {
     const auto error = [](const TensorList &shapes) { return error_of([&] { gemm_op().workload_of(shapes, {}); }); };
-    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}), "gemm: b of 4x6 does not fit a of 3x5: stored as nk it must have 5 columns");
-    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {3}}}), "gemm: bias must have the shape 4 to fit a of 3x5 and b of 4x5, not 3");
-    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"addend", {4, 3}}}), "gemm: addend must have the shape 3x4 to fit a of 3x5 and b of 4x5, not 4x3");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 6}}}),
+              "gemm: b of 4x6 does not fit a of 3x5: stored as nk it must have 5 columns");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"bias", {3}}}),
+              "gemm: bias must have the shape 4 to fit a of 3x5 and b of 4x5, not 3");
+    EXPECT_EQ(error({{"a", {3, 5}}, {"b", {4, 5}}, {"addend", {4, 3}}}),
+              "gemm: addend must have the shape 3x4 to fit a of 3x5 and b of 4x5, not 4x3");
     EXPECT_EQ(error({{"a", {15}}, {"b", {4, 5}}}), "gemm: a must have 2 dimensions, not 1");
     EXPECT_EQ(error({{"a", {0, 5}}, {"b", {4, 5}}}), "gemm: a tensor is empty, but sizes must be at least 1");
 }
@@ -140,7 +153,7 @@ TEST(GemmHost, RoundsAfterEveryTile) {
     GemmShape shape;
     shape.m = shape.n = 1;
     shape.k = 33;
-    constexpr uint16_t one = 0x3F80, tiny = 0x3B80;   // 1 and 2^-8
+    constexpr uint16_t one = 0x3F80, tiny = 0x3B80;  // 1 and 2^-8
     TensorData a(33, 0), b(33, one);
     a[0] = one;
     a[1] = tiny;
@@ -164,7 +177,7 @@ TEST(GemmHost, AppliesTheEpilogueInOrder) {
     shape.beta = -2;
     const auto bf16 = [](float value) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16); };
     const std::vector<TensorData> inputs = {{bf16(3)}, {bf16(4)}, {bf16(1)}, {bf16(8)}};
-    EXPECT_EQ(gemm_host(shape, machine, inputs), TensorData{bf16(-9)});   // 0.5 * 12 + 1 - 2 * 8
+    EXPECT_EQ(gemm_host(shape, machine, inputs), TensorData{bf16(-9)});  // 0.5 * 12 + 1 - 2 * 8
     EXPECT_EQ(gemm_reference(shape, inputs).values, std::vector<double>{-9});
     EXPECT_EQ(gemm_reference(shape, inputs).peaks, std::vector<double>{16});
     shape.relu = true;
@@ -176,7 +189,8 @@ TEST(Registry, TextsTellInfinitiesApart) {
     std::set<std::string> texts;
     for (const char *number : {"inf", "-inf", "nan", "1"})
         for (const char *op : {"eq", "masked_fill"}) {
-            const auto workload = find_operator(op).workload({{"shape", op == std::string("eq") ? "4x8" : "4x8,4x8"}, {"y", number}});
+            const auto workload =
+                find_operator(op).workload({{"shape", op == std::string("eq") ? "4x8" : "4x8,4x8"}, {"y", number}});
             EXPECT_EQ(find_operator(op).parse(workload->text())->text(), workload->text());
             EXPECT_THAT(workload->title(), testing::EndsWith(std::string(", y ") + number));
             texts.insert(op + workload->text());
@@ -187,7 +201,8 @@ TEST(Registry, TextsTellInfinitiesApart) {
 }
 
 TEST(Resolve, NoneStandsForWhatPyTorchTakesThen) {
-    const Resolution found = resolve({"aten::var.correction", {{"self", {{{4, 8}}}, nullptr}, {"dim", {}, {1}}, {"correction", {}, nullptr}}});
+    const Resolution found =
+        resolve({"aten::var.correction", {{"self", {{{4, 8}}}, nullptr}, {"dim", {}, {1}}, {"correction", {}, nullptr}}});
     ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
     EXPECT_EQ(found.workload->text(), find_operator("var").workload({{"shape", "4x8"}, {"dim", "1"}})->text());
 }

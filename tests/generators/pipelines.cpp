@@ -142,7 +142,7 @@ struct RowSum {
 
 KernelDefinition softmax(const Plane &plane) {
     PlaneSchedule s(plane, "Y");
-    const float lowest = -0x1p127f;   // a bf16 number
+    const float lowest = -0x1p127f;  // a bf16 number
     ImageParam x = tensor("X", {plane.cols, plane.rows});
     Func rows = s.rows_of(x, "Xs", lowest), largest("largest"), e("e"), inverse("inverse"), y("Ys");
     RDom r(0, s.padded, "r");
@@ -180,7 +180,8 @@ KernelDefinition layernorm(const Plane &plane) {
     if (plane.cols % lanes != 0) centred(s.n, s.m) = select(s.n < plane.cols, centred(s.n, s.m), bf16(0.0f));
     square(s.n, s.m) = strict_float(centred(s.n, s.m) * centred(s.n, s.m));
     RowSum squares("squares", ones, square, s.m, s.padded);
-    scale(s.m) = bf16(machine_call("atalla_rcp", machine_call("atalla_sqrt", strict_float(squares.total(0, s.m) * share + epsilon))));
+    scale(s.m) =
+        bf16(machine_call("atalla_rcp", machine_call("atalla_sqrt", strict_float(squares.total(0, s.m) * share + epsilon))));
     y(s.n, s.m) = strict_float(centred(s.n, s.m) * scale(s.m) * gain(s.n) + bias(s.n));
     KernelDefinition kernel = s.finish(y, {x, g, b});
     s.inputs(rows);
@@ -239,7 +240,10 @@ KernelDefinition product(const Product &p) {
     C(n, m) = strict_float(C(n, m) + bf16(P(n, m, r)));
     E(n, m) = C(n, m);
     out(n, m) = E(n, m);
-    out.bound(n, 0, p.n).bound(m, 0, p.m).split(n, no, ni, cols, TailStrategy::ShiftInwards).split(m, mo, mi, p.step, TailStrategy::ShiftInwards);
+    out.bound(n, 0, p.n)
+        .bound(m, 0, p.m)
+        .split(n, no, ni, cols, TailStrategy::ShiftInwards)
+        .split(m, mo, mi, p.step, TailStrategy::ShiftInwards);
     out.reorder(ni, mi, mo, no);
     As.compute_at(out, mo).vectorize(k, lanes).bound_extent(k, k_blocks * lanes);
     Bs.compute_at(out, no).vectorize(k, lanes).bound_extent(k, k_blocks * lanes).bound_extent(n, lanes);
@@ -251,8 +255,10 @@ KernelDefinition product(const Product &p) {
     W.compute_at(C, r).vectorize(k, lanes).bound_extent(w, lanes);
     in_pads({As, Bs, E});
     in_registers({W, P});
-    if (p.sums_in_registers) in_registers({C});
-    else in_pads({C});
+    if (p.sums_in_registers)
+        in_registers({C});
+    else
+        in_pads({C});
     whole_loops(out);
     fix_shape(out.output_buffer(), {p.n, p.m});
 
@@ -273,10 +279,12 @@ KernelDefinition convolution(const Image &image) {
     RDom q(0, lanes, "q"), r(0, 3, 0, 3, 0, ci_blocks, "r");
 
     pixels(c, x, y) = bf16(0.0f);
-    pixels(c, x, y) = select(c < image.ci && x >= 1 && x <= image.width && y >= 1 && y <= image.height,
-                             xs(min(c, image.ci - 1), clamp(x - 1, 0, image.width - 1), clamp(y - 1, 0, image.height - 1)), undef<BFloat>());
+    pixels(c, x, y) =
+        select(c < image.ci && x >= 1 && x <= image.width && y >= 1 && y <= image.height,
+               xs(min(c, image.ci - 1), clamp(x - 1, 0, image.width - 1), clamp(y - 1, 0, image.height - 1)), undef<BFloat>());
     taps(c, o, u, v) = bf16(0.0f);
-    taps(c, o, u, v) = select(c < image.ci && o < image.co, ws(min(c, image.ci - 1), min(o, image.co - 1), u, v), undef<BFloat>());
+    taps(c, o, u, v) =
+        select(c < image.ci && o < image.co, ws(min(c, image.ci - 1), min(o, image.co - 1), u, v), undef<BFloat>());
     weights(c, o, u, v) = taps(c, o, u, v);
     part(o, x, y, u, v, b) = 0.0f;
     part(o, x, y, u, v, b) += f32(pixels(b * lanes + q, x + u, y + v)) * f32(weights(b * lanes + q, o, u, v));

@@ -30,7 +30,7 @@ KernelDefinition spread(const Plane &plane);
 struct Product {
     int m = 1, n = 1, k = 1, step = 1;
     bool sums_in_registers = false, ring = false;
-    int pads = 4;   // that the rows of an allocation go round
+    int pads = 4;  // that the rows of an allocation go round
 };
 KernelDefinition product(const Product &product);
 

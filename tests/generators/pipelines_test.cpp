@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "isa/machine.h"
 #include "generators/host_jit.h"
+#include "isa/machine.h"
 #include "tests/generators/kernel_check.h"
 
 namespace atalla {
@@ -17,7 +17,7 @@ using pipelines::Plane;
 struct Case {
     std::string name;
     std::function<KernelDefinition()> kernel;
-    bool any_pattern = false;     // element-wise: zeros, denormals, infinities and NaN too
+    bool any_pattern = false;  // element-wise: zeros, denormals, infinities and NaN too
     int steps = 15;
     float step = 0.25f;
     bool fits_fsim = true;
@@ -39,42 +39,133 @@ TEST_P(Pipelines, EqualTheHost) {
         if (!c.fits_fsim && name == std::string("fsim")) continue;
         const Machine machine = find_machine(name);
         for (bool optimize : {false, true})
-            expect_equal(reference, run_checked(reference, machine, optimize, inputs), expected, fmt::format("{}, optimize {}", name, optimize));
+            expect_equal(reference, run_checked(reference, machine, optimize, inputs), expected,
+                         fmt::format("{}, optimize {}", name, optimize));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Relu, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::relu({8, 64, 4}); }, true},
-    Case{"tails", [] { return pipelines::relu({7, 50, 3}); }, true},
-    Case{"one", [] { return pipelines::relu({1, 1, 1}); }, true},
-    Case{"ring", [] { return pipelines::relu({12, 45, 2, true}); }, true},
-    Case{"guard", [] { return pipelines::relu({11, 45, 4, false, true}); }, true},
-    Case{"guarded_ring", [] { return pipelines::relu({11, 45, 4, true, true}); }, true}));
-INSTANTIATE_TEST_SUITE_P(BiasAdd, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::bias_add({8, 64, 4}); }, true},
-    Case{"tails", [] { return pipelines::bias_add({7, 50, 3}); }, true}));
-INSTANTIATE_TEST_SUITE_P(Chain, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::exponential_chain({8, 64, 4}); }, true},
-    Case{"tails", [] { return pipelines::exponential_chain({7, 50, 3}); }, true}));
-INSTANTIATE_TEST_SUITE_P(Softmax, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::softmax({8, 64, 4}); }, false, 14, 0.25f},
-    Case{"tails", [] { return pipelines::softmax({7, 50, 3}); }, false, 14, 0.25f},
-    Case{"wide", [] { return pipelines::softmax({5, 200, 1}); }, false, 14, 0.25f, false},
-    Case{"one", [] { return pipelines::softmax({1, 1, 1}); }, false, 14, 0.25f}));
-INSTANTIATE_TEST_SUITE_P(Layernorm, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::layernorm({8, 64, 2}); }, false, 4, 0.5f},
-    Case{"tails", [] { return pipelines::layernorm({7, 50, 2}); }, false, 4, 0.5f}));
-INSTANTIATE_TEST_SUITE_P(Spread, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::spread({8, 64, 2}); }},
-    Case{"tails", [] { return pipelines::spread({7, 50, 3}); }}));
-INSTANTIATE_TEST_SUITE_P(Product, Pipelines, testing::Values(
-    Case{"whole", [] { return pipelines::product({12, 64, 64, 4}); }, false, 15, 0.25f, false},
-    Case{"tails", [] { return pipelines::product({13, 50, 45, 4, true}); }, false, 15, 0.25f, false},
-    Case{"ring", [] { return pipelines::product({16, 20, 20, 4, false, true}); }, false, 15, 0.25f, false},
-    Case{"one", [] { return pipelines::product({1, 1, 1, 1, false, false, 1}); }}));
-INSTANTIATE_TEST_SUITE_P(Convolution, Pipelines, testing::Values(
-    Case{"small", [] { return pipelines::convolution({3, 2, 5, 7}); }},
-    Case{"image", [] { return pipelines::convolution({6, 5, 40, 33}); }, false, 15, 0.25f, false}));
+INSTANTIATE_TEST_SUITE_P(Relu, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::relu({8, 64, 4});
+                                              },
+                                              true},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::relu({7, 50, 3});
+                                              },
+                                              true},
+                                         Case{"one",
+                                              [] {
+                                                  return pipelines::relu({1, 1, 1});
+                                              },
+                                              true},
+                                         Case{"ring",
+                                              [] {
+                                                  return pipelines::relu({12, 45, 2, true});
+                                              },
+                                              true},
+                                         Case{"guard",
+                                              [] {
+                                                  return pipelines::relu({11, 45, 4, false, true});
+                                              },
+                                              true},
+                                         Case{"guarded_ring",
+                                              [] {
+                                                  return pipelines::relu({11, 45, 4, true, true});
+                                              },
+                                              true}));
+INSTANTIATE_TEST_SUITE_P(BiasAdd, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::bias_add({8, 64, 4});
+                                              },
+                                              true},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::bias_add({7, 50, 3});
+                                              },
+                                              true}));
+INSTANTIATE_TEST_SUITE_P(Chain, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::exponential_chain({8, 64, 4});
+                                              },
+                                              true},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::exponential_chain({7, 50, 3});
+                                              },
+                                              true}));
+INSTANTIATE_TEST_SUITE_P(Softmax, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::softmax({8, 64, 4});
+                                              },
+                                              false, 14, 0.25f},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::softmax({7, 50, 3});
+                                              },
+                                              false, 14, 0.25f},
+                                         Case{"wide",
+                                              [] {
+                                                  return pipelines::softmax({5, 200, 1});
+                                              },
+                                              false, 14, 0.25f, false},
+                                         Case{"one",
+                                              [] {
+                                                  return pipelines::softmax({1, 1, 1});
+                                              },
+                                              false, 14, 0.25f}));
+INSTANTIATE_TEST_SUITE_P(Layernorm, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::layernorm({8, 64, 2});
+                                              },
+                                              false, 4, 0.5f},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::layernorm({7, 50, 2});
+                                              },
+                                              false, 4, 0.5f}));
+INSTANTIATE_TEST_SUITE_P(Spread, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::spread({8, 64, 2});
+                                              }},
+                                         Case{"tails", [] {
+                                                  return pipelines::spread({7, 50, 3});
+                                              }}));
+INSTANTIATE_TEST_SUITE_P(Product, Pipelines,
+                         testing::Values(Case{"whole",
+                                              [] {
+                                                  return pipelines::product({12, 64, 64, 4});
+                                              },
+                                              false, 15, 0.25f, false},
+                                         Case{"tails",
+                                              [] {
+                                                  return pipelines::product({13, 50, 45, 4, true});
+                                              },
+                                              false, 15, 0.25f, false},
+                                         Case{"ring",
+                                              [] {
+                                                  return pipelines::product({16, 20, 20, 4, false, true});
+                                              },
+                                              false, 15, 0.25f, false},
+                                         Case{"one", [] {
+                                                  return pipelines::product({1, 1, 1, 1, false, false, 1});
+                                              }}));
+INSTANTIATE_TEST_SUITE_P(Convolution, Pipelines,
+                         testing::Values(Case{"small",
+                                              [] {
+                                                  return pipelines::convolution({3, 2, 5, 7});
+                                              }},
+                                         Case{"image",
+                                              [] {
+                                                  return pipelines::convolution({6, 5, 40, 33});
+                                              },
+                                              false, 15, 0.25f, false}));
 
 // ---- random shapes
 
@@ -85,7 +176,9 @@ struct Family {
 
 void PrintTo(const Family &family, std::ostream *out) { *out << family.name; }
 
-int between(std::mt19937 &random, int low, int high) { return low + static_cast<int>(random() % static_cast<uint32_t>(high - low + 1)); }
+int between(std::mt19937 &random, int low, int high) {
+    return low + static_cast<int>(random() % static_cast<uint32_t>(high - low + 1));
+}
 
 // Often at the edges of whole vectors.
 int size(std::mt19937 &random, int largest) {
@@ -117,21 +210,27 @@ TEST_P(RandomShapes, OptimizedEqualsUnoptimized) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, RandomShapes, testing::Values(
-    Family{"relu", [](std::mt19937 &random) { return pipelines::relu(plane(random)); }},
-    Family{"bias_add", [](std::mt19937 &random) { return pipelines::bias_add(plane(random)); }},
-    Family{"exponential_chain", [](std::mt19937 &random) { return pipelines::exponential_chain(plane(random)); }},
-    Family{"softmax", [](std::mt19937 &random) { return pipelines::softmax(plane(random)); }},
-    Family{"layernorm", [](std::mt19937 &random) { return pipelines::layernorm(plane(random)); }},
-    Family{"spread", [](std::mt19937 &random) { return pipelines::spread(plane(random)); }},
-    Family{"product", [](std::mt19937 &random) {
-        pipelines::Product p{between(random, 1, 40), size(random, 100), size(random, 150), 1, random() % 2 == 0, random() % 2 == 0};
-        p.step = between(random, 1, p.m);
-        return pipelines::product(p);
-    }},
-    Family{"convolution", [](std::mt19937 &random) {
-        return pipelines::convolution({between(random, 1, 6), between(random, 1, 6), size(random, 70), size(random, 70)});
-    }}),
+INSTANTIATE_TEST_SUITE_P(
+    Families, RandomShapes,
+    testing::Values(Family{"relu", [](std::mt19937 &random) { return pipelines::relu(plane(random)); }},
+                    Family{"bias_add", [](std::mt19937 &random) { return pipelines::bias_add(plane(random)); }},
+                    Family{"exponential_chain",
+                           [](std::mt19937 &random) { return pipelines::exponential_chain(plane(random)); }},
+                    Family{"softmax", [](std::mt19937 &random) { return pipelines::softmax(plane(random)); }},
+                    Family{"layernorm", [](std::mt19937 &random) { return pipelines::layernorm(plane(random)); }},
+                    Family{"spread", [](std::mt19937 &random) { return pipelines::spread(plane(random)); }},
+                    Family{"product",
+                           [](std::mt19937 &random) {
+                               pipelines::Product p{between(random, 1, 40), size(random, 100), size(random, 150), 1,
+                                                    random() % 2 == 0,      random() % 2 == 0};
+                               p.step = between(random, 1, p.m);
+                               return pipelines::product(p);
+                           }},
+                    Family{"convolution",
+                           [](std::mt19937 &random) {
+                               return pipelines::convolution(
+                                   {between(random, 1, 6), between(random, 1, 6), size(random, 70), size(random, 70)});
+                           }}),
     [](const auto &info) { return info.param.name; });
 
 }  // namespace

@@ -66,10 +66,14 @@ WorkloadArguments addmm(RandomSizes &s) {
 WorkloadArguments matmul(RandomSizes &s) {
     const Product p = product(s);
     switch (s.below(4)) {
-    case 0: return {{"shape", text({{p.b, 1, p.m, p.k}, {p.c, p.k, p.n}})}};
-    case 1: return {{"shape", text({{p.k}, {p.c, p.k, p.n}})}};
-    case 2: return {{"shape", text({{p.c, p.m, p.k}, {p.k}})}};
-    default: return {{"shape", text({{p.m, p.k}, {p.k, p.n}})}};
+        case 0:
+            return {{"shape", text({{p.b, 1, p.m, p.k}, {p.c, p.k, p.n}})}};
+        case 1:
+            return {{"shape", text({{p.k}, {p.c, p.k, p.n}})}};
+        case 2:
+            return {{"shape", text({{p.c, p.m, p.k}, {p.k}})}};
+        default:
+            return {{"shape", text({{p.m, p.k}, {p.k, p.n}})}};
     }
 }
 
@@ -81,8 +85,10 @@ WorkloadArguments linear(RandomSizes &s) {
 }
 
 WorkloadArguments conv1x1(RandomSizes &s) {
-    const int64_t out = s.size(s.small() ? 40 : 70), in = s.size(s.small() ? 40 : 70), height = s.between(1, 7), width = s.between(1, 9);
-    std::vector<Shape> shapes = {{out, in, 1, 1}, s.often() ? Shape{in, height, width} : Shape{s.between(1, 3), in, height, width}};
+    const int64_t out = s.size(s.small() ? 40 : 70), in = s.size(s.small() ? 40 : 70), height = s.between(1, 7),
+                  width = s.between(1, 9);
+    std::vector<Shape> shapes = {{out, in, 1, 1},
+                                 s.often() ? Shape{in, height, width} : Shape{s.between(1, 3), in, height, width}};
     if (s.often()) shapes.push_back({out});
     return {{"shape", text(shapes)}};
 }
@@ -93,8 +99,10 @@ WorkloadArguments attention(RandomSizes &s) {
     std::vector<Shape> shapes = {{heads * group, queries, depth}, {heads, keys, depth}, {heads, keys, width}};
     WorkloadArguments arguments = {{"enable-gqa", "true"}};
     if (s.often()) arguments["scale"] = "0.3";
-    if (const int64_t mask = s.below(3); mask == 1) arguments["is-causal"] = "true";
-    else if (mask == 2) shapes.push_back({queries, keys});
+    if (const int64_t mask = s.below(3); mask == 1)
+        arguments["is-causal"] = "true";
+    else if (mask == 2)
+        shapes.push_back({queries, keys});
     if (s.often()) arguments["key-block"] = "64";
     arguments["shape"] = text(shapes);
     return arguments;
@@ -104,7 +112,8 @@ WorkloadArguments attention(RandomSizes &s) {
 
 WorkloadArguments convolution(RandomSizes &s, int64_t rank, bool same) {
     const bool depthwise = s.seldom();
-    const int64_t groups = depthwise ? s.between(2, 5) : s.between(1, 2), in = depthwise ? 1 : s.size(s.small() ? 12 : 40), out = depthwise ? 1 : s.size(36);
+    const int64_t groups = depthwise ? s.between(2, 5) : s.between(1, 2), in = depthwise ? 1 : s.size(s.small() ? 12 : 40),
+                  out = depthwise ? 1 : s.size(36);
     Shape image = {s.between(1, 2), groups * in}, weight = {groups * out, in};
     const int64_t dilation = s.between(1, 2);
     for (int64_t d = 0; d < rank; d++) {
@@ -114,15 +123,20 @@ WorkloadArguments convolution(RandomSizes &s, int64_t rank, bool same) {
     std::vector<Shape> shapes = {image, weight};
     if (s.often()) shapes.push_back({groups * out});
     WorkloadArguments arguments = {{"shape", text(shapes)}, {"groups", text(groups)}, {"dilation", text(dilation)}};
-    if (same) arguments["padding"] = s.often() ? "same" : "valid";
-    else arguments.insert({{"stride", text(s.between(1, 3))}, {"padding", text(s.below(3))}});
+    if (same)
+        arguments["padding"] = s.often() ? "same" : "valid";
+    else
+        arguments.insert({{"stride", text(s.between(1, 3))}, {"padding", text(s.below(3))}});
     if (s.small()) arguments["weight-layout"] = "banded";
     return arguments;
 }
 
 WorkloadArguments depthwise_of_places(RandomSizes &s) {
-    const int64_t height = s.between(1, 4), width = s.between(1, 4), channels = s.size(s.small() ? 40 : 100), padding = s.below(2);
-    std::vector<Shape> shapes = {{s.between(1, 2), height + s.below(s.small() ? 4 : 9), width + s.below(s.small() ? 4 : 9), channels}, {height, width, channels}};
+    const int64_t height = s.between(1, 4), width = s.between(1, 4), channels = s.size(s.small() ? 40 : 100),
+                  padding = s.below(2);
+    std::vector<Shape> shapes = {
+        {s.between(1, 2), height + s.below(s.small() ? 4 : 9), width + s.below(s.small() ? 4 : 9), channels},
+        {height, width, channels}};
     if (s.often()) shapes.push_back({channels});
     return {{"shape", text(shapes)}, {"stride", text(s.between(1, 3))}, {"padding", text(padding)}};
 }
@@ -131,7 +145,9 @@ WorkloadArguments depthwise_of_places(RandomSizes &s) {
 
 WorkloadArguments softmax(RandomSizes &s) {
     // Whole columns are in the pads, whole rows need not be.
-    if (s.seldom()) return {{"shape", text({{s.between(1, 3), s.size(s.small() ? 40 : 100), s.size(s.small() ? 40 : 100)}})}, {"dim", s.often() ? "1" : "0"}};
+    if (s.seldom())
+        return {{"shape", text({{s.between(1, 3), s.size(s.small() ? 40 : 100), s.size(s.small() ? 40 : 100)}})},
+                {"dim", s.often() ? "1" : "0"}};
     return {{"shape", text({{s.between(1, 3), s.size(20), s.size(s.small() ? 200 : 500)}})}, {"dim", "-1"}};
 }
 
@@ -158,8 +174,10 @@ WorkloadArguments group_norm(RandomSizes &s) {
     Shape image = {s.between(1, 2), channels};
     if (!s.seldom()) image.insert(image.end(), {s.between(1, 5), s.size(s.small() ? 7 : 40)});
     std::string shape = text({image});
-    if (s.often()) shape += s.often() ? fmt::format(",{},{}", channels, channels) : fmt::format(",-,{}", channels);
-    else if (s.often()) shape += fmt::format(",{}", channels);
+    if (s.often())
+        shape += s.often() ? fmt::format(",{},{}", channels, channels) : fmt::format(",-,{}", channels);
+    else if (s.often())
+        shape += fmt::format(",{}", channels);
     return {{"shape", shape}, {"num-groups", text(groups)}, {"eps", "0.001"}};
 }
 
@@ -184,7 +202,10 @@ WorkloadArguments pooling(RandomSizes &s, int64_t rank, bool average) {
     Shape image = {s.between(1, 2)};
     for (int64_t d = 0; d < rank; d++) image.push_back(kernel + s.below(s.small() ? 8 : 20));
     image.insert(channels_last ? image.end() : image.begin() + 1, s.size(70));
-    WorkloadArguments arguments = {{"shape", text({image})}, {"kernel-size", text(kernel)}, {"stride", text(s.between(1, 3))}, {"padding", text(s.below(kernel / 2 + 1))}};
+    WorkloadArguments arguments = {{"shape", text({image})},
+                                   {"kernel-size", text(kernel)},
+                                   {"stride", text(s.between(1, 3))},
+                                   {"padding", text(s.below(kernel / 2 + 1))}};
     if (s.often()) arguments["ceil-mode"] = "true";
     if (channels_last) arguments["layout"] = "nhwc";
     if (average && s.often()) arguments["count-include-pad"] = "false";
@@ -236,11 +257,15 @@ WorkloadArguments slice(RandomSizes &s) {
     Moved m = moved(s);
     // One element of each row would be single elements next to each other, which is refused.
     const int64_t least = m.dim + 1 == m.rank ? std::min<int64_t>(2, extent(m)) : 1, start = s.below(extent(m) - least + 1);
-    return perhaps_by_the_array(s, {{"shape", text({m.shape})}, {"dim", text(m.dim)}, {"start", text(start)}, {"end", text(start + least + s.below(extent(m) - start - least + 1))}, {"step", text(s.between(1, 3))}});
+    return perhaps_by_the_array(s, {{"shape", text({m.shape})},
+                                    {"dim", text(m.dim)},
+                                    {"start", text(start)},
+                                    {"end", text(start + least + s.below(extent(m) - start - least + 1))},
+                                    {"step", text(s.between(1, 3))}});
 }
 WorkloadArguments select(RandomSizes &s) {
     Moved m = moved(s);
-    if (m.shape.back() == 1) m.shape.back() = 9;   // else single elements next to each other
+    if (m.shape.back() == 1) m.shape.back() = 9;  // else single elements next to each other
     return perhaps_by_the_array(s, {{"shape", text({m.shape})}, {"dim", text(m.dim)}, {"index", text(s.below(extent(m)))}});
 }
 WorkloadArguments cat(RandomSizes &s) {
@@ -297,7 +322,7 @@ WorkloadArguments residual_of_rows(RandomSizes &s) {
 }  // namespace
 
 WorkloadArguments pointwise_arguments(const Operator &op, RandomSizes &s) {
-    const bool power = op.name() == "pow";   // its exponent is a number
+    const bool power = op.name() == "pow";  // its exponent is a number
     const Shape shape = s.shape(s.below(5), few_elements);
     std::vector<Shape> shapes(power ? 1 : op.tensors().size(), shape);
     // Operands lack some dimensions: of size 1, or not there.
@@ -324,10 +349,22 @@ const std::map<std::string, ArgumentsOf> &random_product_expressions() {
 const std::map<std::string, ArgumentsOf> &random_arguments() {
     static const std::map<std::string, ArgumentsOf> table = {
         {"gemm", gemm},
-        {"mm", [](RandomSizes &s) -> WorkloadArguments { const Product p = product(s); return {{"shape", text({{p.m, p.k}, {p.k, p.n}})}}; }},
+        {"mm",
+         [](RandomSizes &s) -> WorkloadArguments {
+             const Product p = product(s);
+             return {{"shape", text({{p.m, p.k}, {p.k, p.n}})}};
+         }},
         {"addmm", addmm},
-        {"bmm", [](RandomSizes &s) -> WorkloadArguments { const Product p = product(s); return {{"shape", text({{p.b, p.m, p.k}, {p.b, p.k, p.n}})}}; }},
-        {"baddbmm", [](RandomSizes &s) -> WorkloadArguments { const Product p = product(s); return {{"shape", text({{p.m, p.n}, {p.b, p.m, p.k}, {p.b, p.k, p.n}})}}; }},
+        {"bmm",
+         [](RandomSizes &s) -> WorkloadArguments {
+             const Product p = product(s);
+             return {{"shape", text({{p.b, p.m, p.k}, {p.b, p.k, p.n}})}};
+         }},
+        {"baddbmm",
+         [](RandomSizes &s) -> WorkloadArguments {
+             const Product p = product(s);
+             return {{"shape", text({{p.m, p.n}, {p.b, p.m, p.k}, {p.b, p.k, p.n}})}};
+         }},
         {"linear", linear},
         {"matmul", matmul},
         {"conv1x1", conv1x1},

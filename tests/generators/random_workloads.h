@@ -11,12 +11,13 @@
 
 namespace atalla {
 
-// Sizes are small enough for an unoptimized program to take no time worth mentioning: 1, 2, 31 to 33, 64, 65, primes and others.
+// Sizes are small enough for an unoptimized program to take no time worth mentioning: 1, 2, 31 to 33, 64, 65, primes and
+// others.
 class RandomSizes {
 public:
     RandomSizes(Random &random, bool small) : random_(random), small_(small) {}
 
-    bool small() const { return small_; }                 // for machines with small pads, whose programs are slow to simulate
+    bool small() const { return small_; }  // for machines with small pads, whose programs are slow to simulate
     int64_t below(int64_t end) { return static_cast<int64_t>(random_.below(static_cast<uint64_t>(end))); }
     int64_t between(int64_t low, int64_t high) { return low + below(high - low + 1); }
     bool often() { return below(2) == 0; }

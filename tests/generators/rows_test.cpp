@@ -31,7 +31,8 @@ protected:
 
     int64_t size(int64_t largest) {
         constexpr std::array<int64_t, 9> edges = {1, 2, 31, 32, 33, 64, 65, 96, 97};
-        return std::min(largest, random.below(2) == 0 ? edges[random.below(edges.size())] : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest))));
+        return std::min(largest, random.below(2) == 0 ? edges[random.below(edges.size())]
+                                                      : 1 + static_cast<int64_t>(random.below(static_cast<uint64_t>(largest))));
     }
     int64_t below(int64_t end) { return static_cast<int64_t>(random.below(static_cast<uint64_t>(end))); }
 
@@ -50,13 +51,15 @@ protected:
     }
 
     // The results for these values, at the first schedule of the space.
-    std::vector<double> results(const std::string &name, const WorkloadArguments &arguments, const std::vector<double> &values) {
+    std::vector<double> results(const std::string &name, const WorkloadArguments &arguments,
+                                const std::vector<double> &values) {
         const auto workload = find_operator(name).workload(arguments);
         const Point point = *sample(workload->space(machine), random);
         const KernelDefinition kernel = workload->build(machine, point);
         TensorData data;
         for (double value : values) data.push_back(bf16_truncate(static_cast<float>(value)));
-        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, std::vector<TensorData>(workload->inputs().size(), data));
+        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine,
+                                         std::vector<TensorData>(workload->inputs().size(), data));
         EXPECT_TRUE(run.result.ok) << run.result.error;
         std::vector<double> out;
         for (uint16_t one : run.outputs.at(0)) out.push_back(static_cast<double>(bf16_float(one)));
@@ -65,9 +68,10 @@ protected:
 };
 
 TEST_F(Rows, Softmax) {
-    for (int i = 0; i < rounds; i++) 
+    for (int i = 0; i < rounds; i++)
         for (const char *name : {"softmax", "log_softmax"})
-            check(name, {{"shape", fmt::format("{}x{}x{}", 1 + below(3), size(20), size(machine.timed() ? 300 : 200))}}, static_cast<uint64_t>(i));
+            check(name, {{"shape", fmt::format("{}x{}x{}", 1 + below(3), size(20), size(machine.timed() ? 300 : 200))}},
+                  static_cast<uint64_t>(i));
 }
 
 TEST_F(Rows, Normalizations) {
@@ -88,7 +92,8 @@ TEST_F(Rows, Normalizations) {
     }
 }
 
-// Whole vectors in a group, but not in a channel: equal tiles of 25 and 28 vectors, with two channels and with eight in a row of vectors.
+// Whole vectors in a group, but not in a channel: equal tiles of 25 and 28 vectors, with two channels and with eight in a row
+// of vectors.
 TEST_F(Rows, GroupsWhoseChannelsEndInsideVectors) {
     if (!machine.timed()) GTEST_SKIP() << "no such group fits the pads";
     for (int i = 0; i < rounds; i++) {
@@ -112,7 +117,8 @@ TEST_F(Rows, EveryPointOfColumnsHasAPlace) {
 
 // Rows whose vectors are the weights of the array: 12 to 32 of them at a time, all of a row or an equal part.
 TEST_F(Rows, LongRows) {
-    const std::vector<int64_t> lengths = machine.timed() ? std::vector<int64_t>{384, 1000, 1088} : std::vector<int64_t>{384, 401};
+    const std::vector<int64_t> lengths =
+        machine.timed() ? std::vector<int64_t>{384, 1000, 1088} : std::vector<int64_t>{384, 401};
     const std::vector<std::string> names = {"softmax", "layer_norm", "rms_norm"};
     for (size_t i = 0; i < names.size(); i++)
         check(names[i], {{"shape", fmt::format("{}x{}", 1 + below(5), lengths[i % lengths.size()])}}, i);
@@ -131,14 +137,17 @@ TEST_F(Rows, SkewedPassesOfColumns) {
         }
 }
 
-// Passes over rows that are one loop, each on other rows, one or several at a time: also of an odd number of rows, and of fewer rows
-// than are under way at a time.
+// Passes over rows that are one loop, each on other rows, one or several at a time: also of an odd number of rows, and of fewer
+// rows than are under way at a time.
 TEST_F(Rows, SkewedPassesOfLongRows) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     uint64_t seed = 0;
     for (const char *name : {"softmax", "log_softmax", "layer_norm", "rms_norm"})
         for (const auto &[rows, length] : {std::pair{7, 2048}, {6, 1536}, {1, 1536}, {8, 1024}}) {
-            const std::string weights = std::string(name) == "layer_norm" ? fmt::format(",{},{}", length, length) : std::string(name) == "rms_norm" ? fmt::format(",{}", length) : "", shape = fmt::format("{}x{}{}", rows, length, weights);
+            const std::string weights = std::string(name) == "layer_norm" ? fmt::format(",{},{}", length, length)
+                                        : std::string(name) == "rms_norm" ? fmt::format(",{}", length)
+                                                                          : "",
+                              shape = fmt::format("{}x{}{}", rows, length, weights);
             SCOPED_TRACE(fmt::format("{} {}", name, shape));
             const Evaluator evaluator(find_operator(name).workload({{"shape", shape}}), machine, ++seed);
             std::vector<Point> points;
@@ -158,13 +167,16 @@ TEST_F(Rows, SkewedPassesOfLongRows) {
         }
 }
 
-// Groups of channels as rows whose passes are one loop: vectors that are of one channel or of two, of few groups and of more than are under way.
+// Groups of channels as rows whose passes are one loop: vectors that are of one channel or of two, of few groups and of more
+// than are under way.
 TEST_F(Rows, SkewedPassesOfGroups) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     uint64_t seed = 0;
-    for (const auto &[shape, groups] : {std::pair{"2x16x20x20,16,16", 4}, {"1x32x14x14,-,32", 1}, {"3x8x16x16,8", 2}, {"1x8x28x28", 1}}) {
+    for (const auto &[shape, groups] :
+         {std::pair{"2x16x20x20,16,16", 4}, {"1x32x14x14,-,32", 1}, {"3x8x16x16,8", 2}, {"1x8x28x28", 1}}) {
         SCOPED_TRACE(fmt::format("{} in {} groups", shape, groups));
-        const Evaluator evaluator(find_operator("group_norm").workload({{"shape", shape}, {"num-groups", std::to_string(groups)}}), machine, ++seed);
+        const Evaluator evaluator(
+            find_operator("group_norm").workload({{"shape", shape}, {"num-groups", std::to_string(groups)}}), machine, ++seed);
         int points = 0;
         for_each(evaluator.workload().space(machine), [&](const Point &point) {
             if (point["skewed"] == 0) return true;
@@ -197,29 +209,35 @@ TEST_F(Rows, NormsOfTinyRowsAreNumbers) {
     for (int i = 0; i < 16 * 32; i++) tiny.push_back(1e-20 * (static_cast<double>(below(2001)) / 1000 - 1));
     for (const char *name : {"layer_norm", "rms_norm"})
         for (double value : results(name, {{"shape", "16x32"}}, tiny)) EXPECT_LT(std::abs(value), 1e-16) << name;
-    for (double value : results("group_norm", {{"shape", "1x16x32"}, {"num-groups", "16"}}, tiny)) EXPECT_LT(std::abs(value), 1e-16);
+    for (double value : results("group_norm", {{"shape", "1x16x32"}, {"num-groups", "16"}}, tiny))
+        EXPECT_LT(std::abs(value), 1e-16);
 }
 
-// Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes them.
+// Differences and squares of rows whose vectors are loops and weights of the array take no rows of the pads: each reader makes
+// them.
 TEST_F(Rows, LightStepsOfLoopsAreMadeByTheirReaders) {
     if (!machine.timed()) GTEST_SKIP() << "such rows do not fit small pads";
     const auto workload = find_operator("layer_norm").workload({{"shape", "3x1024"}});
     const auto rows_stored = [&](int64_t grouped) {
-        const KernelDefinition kernel = workload->build(machine, {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", grouped}});
-        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, {TensorData(3 * 1024, bf16_truncate(0.5f))});
+        const KernelDefinition kernel = workload->build(
+            machine,
+            {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", grouped}});
+        const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine,
+                                         {TensorData(3 * 1024, bf16_truncate(0.5f))});
         EXPECT_TRUE(run.result.ok) << run.result.error;
         const auto &bytes = run.result.counters.pad_store_bytes;
         return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}) / 64;
     };
     constexpr uint64_t vectors = 3 * 32;
-    EXPECT_LT(rows_stored(1), 2 * vectors);   // results, and a few rows of sums
+    EXPECT_LT(rows_stored(1), 2 * vectors);  // results, and a few rows of sums
     EXPECT_GE(rows_stored(0), 3 * vectors);
 }
 
 TEST_F(Rows, BatchNorm) {
     for (int i = 0; i < rounds; i++) {
         const int64_t channels = size(40);
-        const std::string of_channels = fmt::format(",{}", channels), image = below(4) == 0 ? "" : fmt::format("x{}x{}", 1 + below(8), size(40));
+        const std::string of_channels = fmt::format(",{}", channels),
+                          image = below(4) == 0 ? "" : fmt::format("x{}x{}", 1 + below(8), size(40));
         std::string shape = fmt::format("{}x{}{}{}{}", 1 + below(3), channels, image, of_channels, of_channels);
         if (below(2) == 0) shape += below(2) == 0 ? of_channels + of_channels : ",-" + of_channels;
         // Variances are not negative: NaN of negative ones are compared as well, but leave nothing to compare with float64.
@@ -236,14 +254,18 @@ TEST_F(Rows, AdaptivePooling) {
             WorkloadArguments arguments;
             // 32 planes do not fit small pads.
             if (machine.timed() && below(4) != 0) {
-                arguments["shape"] = fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+                arguments["shape"] =
+                    fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
                 const auto few = [&] { return 1 + below(5); };
-                arguments["output-size"] = flat || below(4) == 0 ? fmt::format("{}", few()) : fmt::format("{},{}", few(), few());
+                arguments["output-size"] =
+                    flat || below(4) == 0 ? fmt::format("{}", few()) : fmt::format("{},{}", few(), few());
             } else if (below(2) == 0) {
-                arguments["shape"] = fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+                arguments["shape"] =
+                    fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
             } else {
                 const int64_t factor = 1 + below(3);
-                arguments["shape"] = fmt::format("{}x{}{}x{}", 1 + below(2), flat ? "" : fmt::format("{}x", 2 * rows), factor * columns, size(70));
+                arguments["shape"] = fmt::format("{}x{}{}x{}", 1 + below(2), flat ? "" : fmt::format("{}x", 2 * rows),
+                                                 factor * columns, size(70));
                 arguments["output-size"] = flat ? fmt::format("{}", columns) : fmt::format("{},{}", rows, columns);
                 arguments["layout"] = "nhwc";
             }
@@ -271,11 +293,17 @@ TEST_F(Rows, Reductions) {
 
 // A bf16 of 256 takes no ones any more.
 TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
-    const auto sums = [&](const char *name, const char *shape, const char *dim, int64_t count) { return results(name, {{"shape", shape}, {"dim", dim}}, std::vector<double>(static_cast<size_t>(count), 1)); };
-    const auto within = [](double middle, double share) { return testing::Each(testing::AllOf(testing::Ge(middle * (1 - share)), testing::Le(middle * (1 + share)))); };
+    const auto sums = [&](const char *name, const char *shape, const char *dim, int64_t count) {
+        return results(name, {{"shape", shape}, {"dim", dim}}, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    const auto within = [](double middle, double share) {
+        return testing::Each(testing::AllOf(testing::Ge(middle * (1 - share)), testing::Le(middle * (1 + share))));
+    };
     EXPECT_THAT(sums("sum", "4096x3", "0", int64_t{4096} * 3), testing::Each(4096));
     EXPECT_THAT(sums("mean", "2x2100x40", "1", int64_t{2} * 2100 * 40), within(1, 0.01));
-    for (int i = 0; i < 4; i++) EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96), within(600, 0.01));   // in any parts, with rows that are not there
+    for (int i = 0; i < 4; i++)
+        EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96),
+                    within(600, 0.01));  // in any parts, with rows that are not there
     // 13 at a time, 512 takes no more than 12 of them.
     EXPECT_THAT(sums("sum", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1040, 0.01));
     // In steps of eight elements: 1,018 steps, which no small number divides, and 79 planes of 67.
@@ -284,7 +312,7 @@ TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
     EXPECT_THAT(sums("mean", "65152x3", "0", int64_t{65152} * 3), within(1, 0.02));
     EXPECT_THAT(sums("var", "529x2x4", "0,1", int64_t{529} * 2 * 4), testing::Each(testing::Lt(0.001)));
     EXPECT_THAT(sums("var", "3000x3", "0", int64_t{3000} * 3), testing::Each(testing::Lt(0.001)));
-    if (!machine.timed()) return;   // such columns do not fit small pads
+    if (!machine.timed()) return;  // such columns do not fit small pads
     EXPECT_THAT(sums("softmax", "4096x3", "0", int64_t{4096} * 3), within(1.0 / 4096, 0.01));
     EXPECT_THAT(sums("softmax", "8144x3", "0", int64_t{8144} * 3), within(1.0 / 8144, 0.01));
 }
@@ -295,13 +323,15 @@ TEST_F(Rows, SumsOfAwkwardNumbersHaveASchedule) {
     EXPECT_EQ(violation(workload->space(machine), workload->naive_point(machine)), "");
 }
 
-// Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a second axis that is reduced, and others kept.
+// Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a
+// second axis that is reduced, and others kept.
 TEST_F(Rows, ReductionsByColumnsOfVectors) {
     for (const char *name : {"sum", "mean", "amax", "var"})
         for (const auto &[shape, dims] : {std::pair{"100x49", "1"}, {"3x17x70", "2"}, {"2x33x3x45", "1,3"}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             for (const auto &[rows, unroll] : {std::pair{16, 1}, {16, 4}, {8, 8}}) {
-                const Point point = {{"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", 1}, {"grouped", 0}};
+                const Point point = {
+                    {"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", 1}, {"grouped", 0}};
                 if (!violation(workload->space(machine), point).empty()) continue;
                 SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, point.assignments()));
                 EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
@@ -313,8 +343,10 @@ TEST_F(Rows, ReductionsByColumnsOfVectors) {
 TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
     if (!machine.timed()) return;
     const Evaluator evaluator(find_operator("mean").workload({{"shape", "64x14x14"}, {"dim", "1,2"}}), machine);
-    const Evaluation few = evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
-    const Evaluation many = evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    const Evaluation few =
+        evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    const Evaluation many =
+        evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
     ASSERT_EQ(few.status, Evaluation::Ok) << few.reason;
     ASSERT_EQ(many.status, Evaluation::Ok) << many.reason;
     EXPECT_LT(many.cycles, few.cycles * 2 / 3);
@@ -328,25 +360,33 @@ TEST_F(Rows, Pooling) {
             const auto side = [&] { return kernel + below(largest); };
             // 32 planes do not fit small pads.
             const bool planes = machine.timed() && below(2) == 0;
-            const std::string pixels = flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), planes ? kernel + size(70) : side());
-            const std::string shape = planes ? fmt::format("{}x{}x{}", 1 + below(2), size(70), pixels) : fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70));
-            WorkloadArguments arguments = {{"shape", shape}, {"kernel-size", fmt::format("{}", kernel)},
-                                           {"stride", fmt::format("{}", 1 + below(3))}, {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
+            const std::string pixels =
+                flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), planes ? kernel + size(70) : side());
+            const std::string shape = planes ? fmt::format("{}x{}x{}", 1 + below(2), size(70), pixels)
+                                             : fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70));
+            WorkloadArguments arguments = {{"shape", shape},
+                                           {"kernel-size", fmt::format("{}", kernel)},
+                                           {"stride", fmt::format("{}", 1 + below(3))},
+                                           {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
             if (below(2) == 0) arguments["ceil-mode"] = "true";
             if (!planes) arguments["layout"] = "nhwc";
             if (average && below(2) == 0) arguments["count-include-pad"] = "false";
             check(name, arguments, static_cast<uint64_t>(i));
         }
     // Small pads hold few results of overlapping windows beside the shares of all.
-    check("avg_pool2d", {{"shape", "1x11x9x1"}, {"kernel-size", "4"}, {"stride", "1"}, {"padding", "2"}, {"layout", "nhwc"}}, 0);
+    check("avg_pool2d", {{"shape", "1x11x9x1"}, {"kernel-size", "4"}, {"stride", "1"}, {"padding", "2"}, {"layout", "nhwc"}},
+          0);
 }
 
 // PyTorch clips such windows to the image and its padding, elements and divisor.
 TEST_F(Rows, WindowsWiderThanTheImage) {
     const std::vector<double> image = {1, 2, 3, 6};
     for (const char *layout : {"nhwc", "nchw"}) {
-        if (layout == std::string("nchw") && !machine.timed()) continue;   // 32 planes do not fit small pads
-        const WorkloadArguments whole = {{"shape", layout == std::string("nchw") ? "1x1x2x2" : "1x2x2x1"}, {"kernel-size", "320"}, {"ceil-mode", "true"}, {"layout", layout}};
+        if (layout == std::string("nchw") && !machine.timed()) continue;  // 32 planes do not fit small pads
+        const WorkloadArguments whole = {{"shape", layout == std::string("nchw") ? "1x1x2x2" : "1x2x2x1"},
+                                         {"kernel-size", "320"},
+                                         {"ceil-mode", "true"},
+                                         {"layout", layout}};
         WorkloadArguments padded = whole;
         padded["kernel-size"] = "8";
         padded["padding"] = "1";
@@ -356,7 +396,9 @@ TEST_F(Rows, WindowsWiderThanTheImage) {
         padded["count-include-pad"] = "false";
         EXPECT_EQ(results("avg_pool2d", padded, image), (std::vector<double>{3})) << layout;
     }
-    EXPECT_EQ(results("avg_pool1d", {{"shape", "1x1x4"}, {"kernel-size", "9"}, {"ceil-mode", "true"}, {"layout", "nhwc"}}, image), image);
+    EXPECT_EQ(
+        results("avg_pool1d", {{"shape", "1x1x4"}, {"kernel-size", "9"}, {"ceil-mode", "true"}, {"layout", "nhwc"}}, image),
+        image);
 }
 
 TEST_F(Rows, SpecialValues) {
@@ -365,21 +407,27 @@ TEST_F(Rows, SpecialValues) {
     for (const std::vector<double> &row : {std::vector<double>{1, nan, 2}, {1, infinity, 2}, {-infinity, -infinity, -infinity}})
         EXPECT_TRUE(std::ranges::all_of(results("softmax", {{"shape", "3"}}, row), is_nan));
     EXPECT_EQ(results("softmax", {{"shape", "3"}}, {5, -infinity, 5}), (std::vector<double>{0.5, 0, 0.5}));
-    const std::vector<double> columns = results("softmax", {{"shape", "2x4"}, {"dim", "0"}}, {5, nan, infinity, -infinity, 5, 2, 1, -infinity});
+    const std::vector<double> columns =
+        results("softmax", {{"shape", "2x4"}, {"dim", "0"}}, {5, nan, infinity, -infinity, 5, 2, 1, -infinity});
     for (size_t at = 0; at < columns.size(); at++) EXPECT_TRUE(at % 4 == 0 ? columns[at] == 0.5 : is_nan(columns[at])) << at;
-    EXPECT_EQ(results("log_softmax", {{"shape", "2x2"}, {"dim", "0"}}, {5, -infinity, -infinity, 1}), (std::vector<double>{0, -infinity, -infinity, 0}));
+    EXPECT_EQ(results("log_softmax", {{"shape", "2x2"}, {"dim", "0"}}, {5, -infinity, -infinity, 1}),
+              (std::vector<double>{0, -infinity, -infinity, 0}));
     EXPECT_TRUE(std::ranges::all_of(results("layer_norm", {{"shape", "3"}}, {1, infinity, 2}), is_nan));
     EXPECT_EQ(results("layer_norm", {{"shape", "2x2"}}, {3, 3, -1, 1}), (std::vector<double>{0, 0, -1, 1}));
-    EXPECT_EQ(results("group_norm", {{"shape", "1x4"}, {"num-groups", "2"}}, {3, 3, -1, 1}), (std::vector<double>{0, 0, -1, 1}));
+    EXPECT_EQ(results("group_norm", {{"shape", "1x4"}, {"num-groups", "2"}}, {3, 3, -1, 1}),
+              (std::vector<double>{0, 0, -1, 1}));
     // Both ways of reducing: along lanes and across them.
     for (const char *dim : {"0", "1"}) {
         EXPECT_TRUE(is_nan(results("amax", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, 6, 7, 8, 9})[1]));
-        EXPECT_TRUE(is_nan(results("amin", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, -infinity, 7, -infinity, 9})[1]));
-        EXPECT_EQ(results("amax", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, -infinity}), (std::vector<double>{infinity, -infinity}));
+        EXPECT_TRUE(
+            is_nan(results("amin", {{"shape", "3x3"}, {"dim", dim}}, {1, 2, 3, 4, nan, -infinity, 7, -infinity, 9})[1]));
+        EXPECT_EQ(results("amax", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, -infinity}),
+                  (std::vector<double>{infinity, -infinity}));
         EXPECT_EQ(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, 1, 1, 2}), (std::vector<double>{infinity, 3}));
         EXPECT_TRUE(is_nan(results("sum", {{"shape", "2x2"}, {"dim", dim}}, {infinity, -infinity, -infinity, 2})[0]));
     }
-    EXPECT_EQ(results("log_softmax", {{"shape", "3"}}, {5, -infinity, -infinity}), (std::vector<double>{0, -infinity, -infinity}));
+    EXPECT_EQ(results("log_softmax", {{"shape", "3"}}, {5, -infinity, -infinity}),
+              (std::vector<double>{0, -infinity, -infinity}));
     EXPECT_TRUE(is_nan(results("log_softmax", {{"shape", "2"}}, {-infinity, -infinity})[0]));
     const WorkloadArguments pairs = {{"shape", "1x1x4x1"}, {"kernel-size", "1,2"}, {"layout", "nhwc"}};
     const std::vector<double> pooled = results("max_pool2d", pairs, {nan, 1, -infinity, -infinity});
@@ -401,8 +449,8 @@ TEST_F(Rows, OverlappingWindowsShareNaN) {
     }
 }
 
-// Means of planes without padding: rows in one piece, in equal ones and in those that are cut where beats begin, windows that overlap or leave
-// elements out, below each other or not.
+// Means of planes without padding: rows in one piece, in equal ones and in those that are cut where beats begin, windows that
+// overlap or leave elements out, below each other or not.
 TEST_F(Rows, MeansOfPlanes) {
     if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
     for (int i = 0; i < 2 * rounds; i++) {
@@ -524,7 +572,8 @@ TEST_F(Rows, RowsOfABlockShareNaN) {
     }
 }
 
-// Elements in windows, less the results, are steps that no program goes without: 3 x 3 windows two apart see 9 x 9 of 10 x 10 elements.
+// Elements in windows, less the results, are steps that no program goes without: 3 x 3 windows two apart see 9 x 9 of 10 x 10
+// elements.
 TEST_F(Rows, StepsOfOverlappingWindows) {
     const PoolAxis axis = pool_axis("max_pool2d", 10, 3, 2, 0, false);
     EXPECT_EQ(axis.results, 4);
@@ -532,21 +581,26 @@ TEST_F(Rows, StepsOfOverlappingWindows) {
     EXPECT_EQ(covered_elements(pool_axis("max_pool2d", 10, 2, 3, 1, false)), 7) << "0, 2, 3, 5, 6, 8, 9";
     EXPECT_EQ(covered_elements(adaptive_axis(10, 3)), 10);
     // Two compares a step on the adder, two copies on the multiplier.
-    const auto workload = find_operator("max_pool2d").workload({{"shape", "1x10x10x3200"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}});
+    const auto workload = find_operator("max_pool2d")
+                              .workload({{"shape", "1x10x10x3200"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}});
     const int64_t steps = 100 * (9 * 9 - 4 * 4);
     EXPECT_GE(workload->bound(machine).cycles, 2 * steps * (machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1));
 }
 
-// What overlapping windows of maxima share, by hand, and never more than the largest of every column and then of a window's columns.
+// What overlapping windows of maxima share, by hand, and never more than the largest of every column and then of a window's
+// columns.
 TEST_F(Rows, StepsOfMaxima) {
-    const auto axis = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding = 0) { return pool_axis("max_pool2d", size, kernel, stride, padding, false); };
+    const auto axis = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding = 0) {
+        return pool_axis("max_pool2d", size, kernel, stride, padding, false);
+    };
     const PoolAxis one{1, 1, 1, 1, 0};
     EXPECT_EQ(least_maximum_steps(axis(11, 3, 2), one), 5 * 2) << "windows of three that share one element share no step";
     EXPECT_EQ(least_maximum_steps(axis(8, 2, 2), axis(8, 2, 2)), 16 * 3);
     EXPECT_EQ(least_maximum_steps(axis(9, 3, 3), axis(9, 3, 3)), 9 * 8);
     EXPECT_EQ(least_maximum_steps(axis(5, 3, 2), axis(5, 3, 2)), 4 * 13 / 2) << "six elements of each window are apart";
     EXPECT_EQ(least_maximum_steps(axis(10, 1, 1), one), 0);
-    // Six steps a window of 3 x 3 elements: four of its own, and four that it shares with one other. Those at the corners have a half more.
+    // Six steps a window of 3 x 3 elements: four of its own, and four that it shares with one other. Those at the corners have
+    // a half more.
     EXPECT_EQ(least_maximum_steps(axis(203, 3, 2), axis(203, 3, 2)), 6 * 101 * 101 + 2);
     for (int64_t size = 3; size < 16; size++)
         for (int64_t kernel = 1; kernel <= 3; kernel++)
@@ -555,10 +609,13 @@ TEST_F(Rows, StepsOfMaxima) {
                     const PoolAxis x = axis(size, kernel, stride, padding), y = axis(12, 3, stride, padding);
                     int64_t by_columns = 0;
                     for (int64_t row = 0; row < y.results; row++) {
-                        by_columns += covered_elements(x) * (std::min(y.end(row), y.size) - std::max<int64_t>(y.first(row), 0) - 1);
-                        for (int64_t column = 0; column < x.results; column++) by_columns += std::min(x.end(column), x.size) - std::max<int64_t>(x.first(column), 0) - 1;
+                        by_columns +=
+                            covered_elements(x) * (std::min(y.end(row), y.size) - std::max<int64_t>(y.first(row), 0) - 1);
+                        for (int64_t column = 0; column < x.results; column++)
+                            by_columns += std::min(x.end(column), x.size) - std::max<int64_t>(x.first(column), 0) - 1;
                     }
-                    EXPECT_LE(least_maximum_steps(x, y), by_columns) << size << " " << kernel << " " << stride << " " << padding;
+                    EXPECT_LE(least_maximum_steps(x, y), by_columns)
+                        << size << " " << kernel << " " << stride << " " << padding;
                 }
 }
 
@@ -580,7 +637,9 @@ TEST_F(Rows, DraftOfNormalizationsThatOverlap) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     const auto workload = find_operator("layer_norm").workload({{"shape", "1024x128,128,128"}});
     const auto draft = [&](int64_t unroll) {
-        return workload->draft(machine, {{"rows", 128}, {"row_unroll", unroll}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}});
+        return workload->draft(
+            machine,
+            {{"rows", 128}, {"row_unroll", unroll}, {"vector_unroll", 4}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}});
     };
     for (const int64_t unroll : {1, 2, 8}) EXPECT_LT(draft(4), draft(unroll)) << unroll;
 }
@@ -590,7 +649,7 @@ TEST_F(Rows, WithoutElements) {
     struct Case {
         const char *op;
         WorkloadArguments arguments;
-        std::vector<int64_t> extents;   // of the result, innermost first
+        std::vector<int64_t> extents;  // of the result, innermost first
     };
     const std::vector<Case> cases = {
         {"add", {{"shape", "0x4,4"}}, {4, 0}},
@@ -632,31 +691,46 @@ std::string workload_error(const std::string &name, const WorkloadArguments &arg
 }
 
 TEST(RowErrors, AreThoseOfPyTorch) {
-    EXPECT_EQ(workload_error("softmax", {{"shape", "3x4"}, {"dim", "2"}}), "softmax: dimension out of range (expected to be in range of [-2, 1], but got 2)");
+    EXPECT_EQ(workload_error("softmax", {{"shape", "3x4"}, {"dim", "2"}}),
+              "softmax: dimension out of range (expected to be in range of [-2, 1], but got 2)");
     EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4"}, {"normalized-shape", "3"}}),
               "layer_norm: given normalized_shape=3, expected input with shape [*, 3], but got input of size 3x4");
     EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,5"}}),
-              "layer_norm: expected weight of the same shape as normalized_shape, but got weight of shape 5 and normalized_shape = 4");
-    EXPECT_EQ(workload_error("sum", {{"shape", "3x4"}, {"dim", "1,-1"}}), "sum: dim 1 appears multiple times in the list of dims");
-    EXPECT_EQ(workload_error("amax", {{"shape", "3x0"}, {"dim", "1"}}), "amax: expected reduction dims to have non-zero size, but 3x0 is reduced to 3");
-    EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "5"}}), "max_pool2d: kernel size 5 is larger than the padded input of 4 + 2 * 0");
-    EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "2"}, {"padding", "2"}}),
-              "max_pool2d: padding should be at least 0 and at most half of the kernel size, but got padding 2 and kernel size 2");
-    EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x4x4"}, {"output-size", "0,2"}}), "adaptive_avg_pool2d: output_size must be greater than zero, but got 0, 2");
+              "layer_norm: expected weight of the same shape as normalized_shape, but got weight of shape 5 and "
+              "normalized_shape = 4");
+    EXPECT_EQ(workload_error("sum", {{"shape", "3x4"}, {"dim", "1,-1"}}),
+              "sum: dim 1 appears multiple times in the list of dims");
+    EXPECT_EQ(workload_error("amax", {{"shape", "3x0"}, {"dim", "1"}}),
+              "amax: expected reduction dims to have non-zero size, but 3x0 is reduced to 3");
+    EXPECT_EQ(workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "5"}}),
+              "max_pool2d: kernel size 5 is larger than the padded input of 4 + 2 * 0");
+    EXPECT_EQ(
+        workload_error("max_pool2d", {{"shape", "1x4x4x8"}, {"kernel-size", "2"}, {"padding", "2"}}),
+        "max_pool2d: padding should be at least 0 and at most half of the kernel size, but got padding 2 and kernel size 2");
+    EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x4x4"}, {"output-size", "0,2"}}),
+              "adaptive_avg_pool2d: output_size must be greater than zero, but got 0, 2");
     EXPECT_EQ(workload_error("adaptive_avg_pool2d", {{"shape", "1x2x0x4"}, {"output-size", "2"}}),
               "adaptive_avg_pool2d: expected input to have non-zero size for non-batch dimensions, but got 1x2x0x4");
-    EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}), "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
-    EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,4,4,4"}}), "layer_norm: an addend of 4 is not of the shape of the tensor, 3x4");
+    EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}),
+              "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
+    EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,4,4,4"}}),
+              "layer_norm: an addend of 4 is not of the shape of the tensor, 3x4");
     EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4"}, {"num-groups", "4"}}),
-              "group_norm: expected the number of channels to be divisible by num_groups, but got an input of 2x6x4 and num_groups=4");
-    EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4"}, {"num-groups", "0"}}), "group_norm: expected num_groups to be at least 1, but got 0");
+              "group_norm: expected the number of channels to be divisible by num_groups, but got an input of 2x6x4 and "
+              "num_groups=4");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4"}, {"num-groups", "0"}}),
+              "group_norm: expected num_groups to be at least 1, but got 0");
     EXPECT_EQ(workload_error("group_norm", {{"shape", "2x6x4,5"}, {"num-groups", "2"}}),
               "group_norm: expected weight to be a vector with an element for each of the 6 channels, but got 5");
-    EXPECT_EQ(workload_error("group_norm", {{"shape", "6"}}), "group_norm: expected at least 2 dimensions, of which the second is the channel, but got 6");
+    EXPECT_EQ(workload_error("group_norm", {{"shape", "6"}}),
+              "group_norm: expected at least 2 dimensions, of which the second is the channel, but got 6");
     EXPECT_EQ(workload_error("batch_norm", {{"shape", "2x3x4,3,3,4"}}), "batch_norm: weight should contain 3 elements, not 4");
-    EXPECT_EQ(workload_error("batch_norm", {{"shape", "4,4,4"}}), "batch_norm: expected at least 2 dimensions, of which the second is the channel, but got 4");
-    EXPECT_THAT(workload_error("batch_norm", {{"shape", "2x3,3,3"}, {"training", "true"}}), testing::HasSubstr("in training mode it changes its statistics"));
-    EXPECT_EQ(workload_error("avg_pool2d", {{"shape", "4x4"}, {"kernel-size", "2"}}), "avg_pool2d: expected 3D or 4D input, but got 4x4");
+    EXPECT_EQ(workload_error("batch_norm", {{"shape", "4,4,4"}}),
+              "batch_norm: expected at least 2 dimensions, of which the second is the channel, but got 4");
+    EXPECT_THAT(workload_error("batch_norm", {{"shape", "2x3,3,3"}, {"training", "true"}}),
+                testing::HasSubstr("in training mode it changes its statistics"));
+    EXPECT_EQ(workload_error("avg_pool2d", {{"shape", "4x4"}, {"kernel-size", "2"}}),
+              "avg_pool2d: expected 3D or 4D input, but got 4x4");
 }
 
 TEST(PoolAxis, CountsAsPyTorch) {

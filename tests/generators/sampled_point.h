@@ -11,8 +11,10 @@
 namespace atalla {
 
 // Draws a point of the workload's space and fails the current test unless its program runs, takes no fewer cycles than the
-// bound and than its own, and gives the unoptimized program's bits. The point, unless the test failed before it could be verified.
-inline std::optional<Point> check_sampled_point(const Workload &workload, const Machine &machine, const Evaluator &evaluator, Random &random) {
+// bound and than its own, and gives the unoptimized program's bits. The point, unless the test failed before it could be
+// verified.
+inline std::optional<Point> check_sampled_point(const Workload &workload, const Machine &machine, const Evaluator &evaluator,
+                                                Random &random) {
     const std::optional<Point> point = sample(workload.space(machine), random);
     if (!point) {
         ADD_FAILURE() << "the space is empty";
@@ -20,7 +22,8 @@ inline std::optional<Point> check_sampled_point(const Workload &workload, const 
     }
     SCOPED_TRACE(point->assignments());
     // Halide's suffixes count what was built before: a program must not depend on that.
-    for (const auto &[name, layout] : workload.build(machine, *point).layouts) EXPECT_EQ(name.find('$'), std::string::npos) << name;
+    for (const auto &[name, layout] : workload.build(machine, *point).layouts)
+        EXPECT_EQ(name.find('$'), std::string::npos) << name;
     const Evaluation evaluation = evaluator.evaluate(*point);
     if (evaluation.status != Evaluation::Ok) {
         ADD_FAILURE() << evaluation.reason;

@@ -40,7 +40,7 @@ void expect_agreement(const Operator &op, const Machine &machine, uint64_t point
     tensors.inputs = workload->inputs();
     tensors.outputs = workload->outputs();
     Random random(7);
-    constexpr uint64_t spare = 8;   // points that cannot be compiled are no kernels; the operators' own tests say which may not
+    constexpr uint64_t spare = 8;  // points that cannot be compiled are no kernels; the operators' own tests say which may not
     uint64_t compared = 0;
     for (const Point &point : sample_distinct(workload->space(machine), spare * points, random)) {
         if (compared == points) break;
@@ -53,7 +53,8 @@ void expect_agreement(const Operator &op, const Machine &machine, uint64_t point
         }
         compared++;
         const auto run = [&](TimingModel model) {
-            return run_kernel(tensors, compiled, machine, evaluator.inputs(DataSet::Normal), {.model = model, .per_packet = true});
+            return run_kernel(tensors, compiled, machine, evaluator.inputs(DataSet::Normal),
+                              {.model = model, .per_packet = true});
         };
         const KernelRun fast = run(TimingModel::Fast), reference = run(TimingModel::Reference);
         EXPECT_EQ(fast.result.rule, reference.result.rule) << fast.result.error << reference.result.error;

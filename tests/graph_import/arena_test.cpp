@@ -28,7 +28,9 @@ TEST(Arena, HoldsItsRulesForAnyLives) {
         // Every other round, those of some size start in the middle of a page.
         constexpr int64_t page = 1024;
         const auto in_the_middle = [&](int64_t bytes) { return round % 2 == 1 && bytes > 2000 && bytes < 4000; };
-        const ArenaStart start = [&](int64_t offset, int64_t bytes) { return in_the_middle(bytes) ? (offset + page / 2 - 1) / page * page + page / 2 : offset; };
+        const ArenaStart start = [&](int64_t offset, int64_t bytes) {
+            return in_the_middle(bytes) ? (offset + page / 2 - 1) / page * page + page / 2 : offset;
+        };
         const Arena arena = plan_arena(buffers, 64, start);
         EXPECT_GE(arena.bytes, arena.bound);
         for (size_t i = 0; i < buffers.size(); i++) {
@@ -39,7 +41,8 @@ TEST(Arena, HoldsItsRulesForAnyLives) {
             EXPECT_LE(buffers[i].offset + buffers[i].bytes, arena.bytes);
             for (size_t j = 0; j < i; j++) {
                 const Buffer &a = buffers[i], &b = buffers[j];
-                const bool together = a.first <= b.last && b.first <= a.last, overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+                const bool together = a.first <= b.last && b.first <= a.last,
+                           overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
                 EXPECT_FALSE(together && overlap) << round << ": " << i << " and " << j;
             }
         }

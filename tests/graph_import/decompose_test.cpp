@@ -39,19 +39,25 @@ TEST(Decompose, GivesWhatPyTorchGave) {
         for (const Node &node : graph.nodes) seen.insert(node.target);
         PassOptions options;
         options.after = [&](const Pass &pass, int, const Graph &now) {
-            if (pass.name == "canonicalize" || pass.name == "complex") return;   // the interpreter does not know all of them
+            if (pass.name == "canonicalize" || pass.name == "complex") return;  // the interpreter does not know all of them
             if (pass.name == "decompose") {
-                for (const Node &node : now.nodes) EXPECT_FALSE((left.contains(node.target) && !(node.target == "aten::pad" && node.string("mode") == "constant")) || (fixture.name == "volume_core" && node.target == "aten::convolution")) << fixture.name << ": " << node.target;
+                for (const Node &node : now.nodes)
+                    EXPECT_FALSE(
+                        (left.contains(node.target) && !(node.target == "aten::pad" && node.string("mode") == "constant")) ||
+                        (fixture.name == "volume_core" && node.target == "aten::convolution"))
+                        << fixture.name << ": " << node.target;
             }
             const Interpretation result = interpret(now, fixture.inputs);
             ASSERT_EQ(result.outputs.size(), fixture.outputs.size()) << fixture.name;
             for (size_t i = 0; i < fixture.outputs.size(); i++)
-                EXPECT_LE(difference(*result.outputs[i], fixture.outputs[i]), 3e-6) << fixture.name << " after " << pass.name << ", output " << i;
+                EXPECT_LE(difference(*result.outputs[i], fixture.outputs[i]), 3e-6)
+                    << fixture.name << " after " << pass.name << ", output " << i;
         };
         run_passes(graph, options);
     }
     for (const std::string &target : left) {
-        if (target == "aten::_prelu_kernel" || target == "aten::std" || target == "aten::var") continue;   // other names, which PyTorch does not write here
+        if (target == "aten::_prelu_kernel" || target == "aten::std" || target == "aten::var")
+            continue;  // other names, which PyTorch does not write here
         EXPECT_TRUE(seen.contains(target)) << target << " has no fixture";
     }
 }
@@ -65,7 +71,9 @@ TEST(Decompose, IsSaidByTheSupportReport) {
     }
     // Weights that are not known keep a transposed convolution whole.
     const Fixtures scenarios("scenarios");
-    EXPECT_EQ(support_report(scenarios.import(scenarios.find("conv_transpose2d")).graph, {&host_registry()}).count(SupportKind::Parts), 0);
+    EXPECT_EQ(support_report(scenarios.import(scenarios.find("conv_transpose2d")).graph, {&host_registry()})
+                  .count(SupportKind::Parts),
+              0);
 }
 
 }  // namespace

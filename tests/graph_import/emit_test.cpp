@@ -42,7 +42,8 @@ TEST_F(Emit, MlirOptReadsEveryFixture) {
             run_passes(graph);
             together += emit_mlir(graph) + "// -----\n";
         }
-        const Output outcome = run_shell("mlir-opt-19 --allow-unregistered-dialect --split-input-file -o /dev/null " + written(std::string(archive) + ".mlir", together));
+        const Output outcome = run_shell("mlir-opt-19 --allow-unregistered-dialect --split-input-file -o /dev/null " +
+                                         written(std::string(archive) + ".mlir", together));
         EXPECT_EQ(outcome.status, 0) << outcome.error.substr(0, 2000);
     }
 }

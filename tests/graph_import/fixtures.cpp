@@ -41,7 +41,8 @@ std::string folder() {
 
 }  // namespace
 
-Fixtures::Fixtures(const std::string &archive) : archive_(std::make_shared<Archive>(Archive::open(folder() + "/" + archive + ".zip"))) {
+Fixtures::Fixtures(const std::string &archive)
+    : archive_(std::make_shared<Archive>(Archive::open(folder() + "/" + archive + ".zip"))) {
     const Archive &zip = *archive_;
     const nlohmann::json manifest = nlohmann::json::parse(zip.read_text("manifest.json", 1 << 24));
     for (const auto &[name, entry] : manifest.items()) {
@@ -59,9 +60,7 @@ const Fixture &Fixtures::find(const std::string &name) const {
     throw Error("no fixture " + name);
 }
 
-std::string Fixtures::file(const std::string &name) const {
-    return archive_->read_text(name + "/model.pt2", 1 << 26);
-}
+std::string Fixtures::file(const std::string &name) const { return archive_->read_text(name + "/model.pt2", 1 << 26); }
 
 ImportedModel Fixtures::import(const Fixture &fixture) const {
     const std::string bytes = file(fixture.name);

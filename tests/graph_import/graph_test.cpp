@@ -35,7 +35,8 @@ TEST(Symbolic, Parses) {
     EXPECT_EQ(parse_symbolic("GreaterThan(Symbol('a'), Integer(3))").evaluate({{"a", 3}}), 1);
     const SymInt unknown = parse_symbolic("CeilToInt(IntTrueDiv(Symbol('a'), Integer(2)))");
     EXPECT_THROW(unknown.evaluate({{"a", 4}}), Error);
-    for (const char *bad : {"", "Add(", "Add()", "Symbol(", "Symbol('')", "Integer('x')", "Mul(Integer(1)))", "FloorDiv(Integer(1))"}) {
+    for (const char *bad :
+         {"", "Add(", "Add()", "Symbol(", "Symbol('')", "Integer('x')", "Mul(Integer(1)))", "FloorDiv(Integer(1))"}) {
         EXPECT_THROW(parse_symbolic(bad), Error) << bad;
     }
     std::string deep;
@@ -61,7 +62,8 @@ TEST(Guards, Hold) {
     EXPECT_TRUE(guard_holds("math.trunc(L['x'].size()[0] / 3) == 2 and not L['x'].size()[0] == 7", sizes));
     EXPECT_TRUE(guard_holds("L['parts'][0].size()[0] != max(1, L['x'].size()[0] // 2)", sizes));
     EXPECT_TRUE(guard_holds("2 <= L['x'].size()[0] <= 8", sizes));
-    for (const char *bad : {"", "L['y'].size()[0] == 1", "L['x'].size()[9] == 1", "f(1)", "L['x'].size()[0] == 8 8", "1 / 0 == 1"}) {
+    for (const char *bad :
+         {"", "L['y'].size()[0] == 1", "L['x'].size()[9] == 1", "f(1)", "L['x'].size()[0] == 8 8", "1 / 0 == 1"}) {
         EXPECT_THROW(guard_holds(bad, sizes), Error) << bad;
     }
 }
@@ -76,7 +78,8 @@ TEST(Guards, BindSizesOfACall) {
     const Bindings bound = bind_symbols(bert, {{3, 9}, {3, 9}});
     EXPECT_EQ(bound.size(), 2u);
     EXPECT_THAT(binding_error(bert, {{3, 9}, {4, 9}}), testing::HasSubstr("must be equal to input_ids.size()[0], which is 3"));
-    EXPECT_THAT(binding_error(bert, {{65, 9}, {65, 9}}), testing::HasSubstr("input_ids.size()[0] is 65, but the model was exported for 1 <= "));
+    EXPECT_THAT(binding_error(bert, {{65, 9}, {65, 9}}),
+                testing::HasSubstr("input_ids.size()[0] is 65, but the model was exported for 1 <= "));
     EXPECT_THAT(binding_error(bert, {{3}, {3}}), testing::HasSubstr("has 1 dimensions"));
     EXPECT_THAT(binding_error(bert, {{3, 9}}), testing::HasSubstr("takes 2 inputs"));
     const Graph mlp = fixtures.import(fixtures.find("mlp")).graph;
@@ -102,7 +105,12 @@ TEST(Schemas, FillDefaults) {
 TEST(Nodes, ArgumentsByName) {
     Node node;
     node.target = "aten::thing";
-    node.arguments = {{"dim", SymInt(2)}, {"eps", 0.5}, {"flag", true}, {"sizes", Sizes{1, 2}}, {"none", std::monostate{}}, {"open", SymInt::symbol("s1")}};
+    node.arguments = {{"dim", SymInt(2)},
+                      {"eps", 0.5},
+                      {"flag", true},
+                      {"sizes", Sizes{1, 2}},
+                      {"none", std::monostate{}},
+                      {"open", SymInt::symbol("s1")}};
     EXPECT_EQ(node.integer("dim"), 2);
     EXPECT_EQ(node.number("dim"), 2.0);
     EXPECT_EQ(node.integers("dim"), (std::vector<int64_t>{2}));
@@ -133,8 +141,8 @@ TEST(Tensors, RoundLikeTheMachine) {
         store_double(mutable_data(t), DType::BFloat16, value);
         return element_as_double(t, 0);
     };
-    EXPECT_EQ(bf16(1 + 0x1p-8), 1);                       // a tie, to even
-    EXPECT_EQ(bf16(1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);    // above the tie by less than a float sees
+    EXPECT_EQ(bf16(1 + 0x1p-8), 1);                     // a tie, to even
+    EXPECT_EQ(bf16(1 + 0x1p-8 + 0x1p-40), 1 + 0x1p-7);  // above the tie by less than a float sees
     EXPECT_EQ(bf16(-3.5), -3.5);
     EXPECT_TRUE(std::isnan(bf16(NAN)));
     EXPECT_TRUE(std::isinf(bf16(1e300)));

@@ -81,7 +81,8 @@ TEST_F(ImportErrors, OtherFiles) {
     EXPECT_THAT(message("hello"), testing::HasSubstr("what torch.export.save writes"));
     EXPECT_THAT(message(zipped({{"a.txt", "b"}})), testing::HasSubstr("not one that torch.export.save wrote"));
     EXPECT_THAT(message(zipped({{"x/data.pkl", "b"}})), testing::HasSubstr("torch.save or torch.jit.save"));
-    EXPECT_THAT(message(zipped({{"serialized_exported_program.json", "{}"}, {"version", "8.2"}})), testing::HasSubstr("PyTorch 2.7 or older"));
+    EXPECT_THAT(message(zipped({{"serialized_exported_program.json", "{}"}, {"version", "8.2"}})),
+                testing::HasSubstr("PyTorch 2.7 or older"));
     EXPECT_THROW(import_model("/does/not/exist.pt2"), Error);
     EXPECT_THROW(import_model("/"), Error);
 }
@@ -129,13 +130,16 @@ TEST_F(ImportErrors, WrongJson) {
     EXPECT_THAT(with_program("\"layout\": 7", "\"layout\": 2"), testing::HasSubstr("sparse"));
     EXPECT_THAT(with_program("\"nodes\":", "\"knots\":"), testing::HasSubstr("field nodes is missing"));
     EXPECT_THAT(with_program("{\"as_int\": 12}", "{\"as_int\": -12}"), testing::Not(testing::IsEmpty()));
-    EXPECT_THAT(with_program("{\"as_tensor\": {\"name\": \"linear\"}}", "{\"as_tensor\": {\"name\": \"nobody\"}}"), testing::HasSubstr("nobody"));
+    EXPECT_THAT(with_program("{\"as_tensor\": {\"name\": \"linear\"}}", "{\"as_tensor\": {\"name\": \"nobody\"}}"),
+                testing::HasSubstr("nobody"));
 }
 
 TEST_F(ImportErrors, Weights) {
     EXPECT_THAT(with([](Entries &e) { e.erase("archive/data/weights/weight_0"); }), testing::HasSubstr("weight_0' is missing"));
-    EXPECT_THAT(with([](Entries &e) { e["archive/data/weights/weight_0"].resize(8); }), testing::HasSubstr("reach outside its 8 bytes"));
-    EXPECT_THAT(with([](Entries &e) { e.erase("archive/data/weights/model_weights_config.json"); }), testing::HasSubstr("the archive has no data of"));
+    EXPECT_THAT(with([](Entries &e) { e["archive/data/weights/weight_0"].resize(8); }),
+                testing::HasSubstr("reach outside its 8 bytes"));
+    EXPECT_THAT(with([](Entries &e) { e.erase("archive/data/weights/model_weights_config.json"); }),
+                testing::HasSubstr("the archive has no data of"));
     EXPECT_THAT(with([](Entries &e) { e["archive/byteorder"] = "middle"; }), testing::HasSubstr("byte order 'middle'"));
     // Saved with fake tensors: the graph is there, the data is not.
     Entries entries = original();

@@ -20,11 +20,13 @@ std::string dependence_along(const std::string &model, size_t dimension) {
 
 TEST(Independence, OfTheExamplesOfABatch) {
     EXPECT_EQ(dependence_along("lenet_dynamic", 0), "");
-    for (const char *model : {"bert_dynamic", "distilbert_dynamic", "gpt2_dynamic", "llama_dynamic"}) EXPECT_EQ(dependence_along(model, 0), "") << model;
+    for (const char *model : {"bert_dynamic", "distilbert_dynamic", "gpt2_dynamic", "llama_dynamic"})
+        EXPECT_EQ(dependence_along(model, 0), "") << model;
 }
 
 TEST(Independence, NotOfTheTokensOfASequence) {
-    for (const char *model : {"bert_dynamic", "distilbert_dynamic", "gpt2_dynamic", "llama_dynamic"}) EXPECT_NE(dependence_along(model, 1), "") << model;
+    for (const char *model : {"bert_dynamic", "distilbert_dynamic", "gpt2_dynamic", "llama_dynamic"})
+        EXPECT_NE(dependence_along(model, 1), "") << model;
 }
 
 struct Made {
@@ -60,28 +62,36 @@ struct Made {
 TEST(Independence, FollowsTheDimension) {
     const SymInt s = SymInt::symbol("s0");
     {
-        Made made;   // turned, and the other dimension summed
+        Made made;  // turned, and the other dimension summed
         const ValueId turned = made.call("aten::permute", {{"self", made.x}, {"dims", Sizes{1, 0}}}, {3, s});
-        EXPECT_EQ(made.dependence_of(made.call("aten::sum.dim_IntList", {{"self", turned}, {"dim", Sizes{0}}, {"keepdim", false}}, {s})), "");
+        EXPECT_EQ(made.dependence_of(
+                      made.call("aten::sum.dim_IntList", {{"self", turned}, {"dim", Sizes{0}}, {"keepdim", false}}, {s})),
+                  "");
     }
     {
         Made made;
         const ValueId turned = made.call("aten::permute", {{"self", made.x}, {"dims", Sizes{1, 0}}}, {3, s});
-        EXPECT_THAT(made.dependence_of(made.call("aten::softmax.int", {{"self", turned}, {"dim", SymInt(-1)}}, {3, s})), testing::HasSubstr("aten::softmax.int may mix what lies along s0"));
+        EXPECT_THAT(made.dependence_of(made.call("aten::softmax.int", {{"self", turned}, {"dim", SymInt(-1)}}, {3, s})),
+                    testing::HasSubstr("aten::softmax.int may mix what lies along s0"));
     }
     {
-        Made made;   // x x': a row with every other
+        Made made;  // x x': a row with every other
         const ValueId turned = made.call("aten::permute", {{"self", made.x}, {"dims", Sizes{1, 0}}}, {3, s});
-        EXPECT_THAT(made.dependence_of(made.call("aten::matmul", {{"self", made.x}, {"other", turned}}, {s, s})), testing::HasSubstr("more than once"));
+        EXPECT_THAT(made.dependence_of(made.call("aten::matmul", {{"self", made.x}, {"other", turned}}, {s, s})),
+                    testing::HasSubstr("more than once"));
     }
     {
-        Made made;   // the size as a number
-        EXPECT_THAT(made.dependence_of(made.call("aten::div.Tensor", {{"self", made.x}, {"other", s}}, {s, 3})), testing::HasSubstr("aten::div.Tensor"));
+        Made made;  // the size as a number
+        EXPECT_THAT(made.dependence_of(made.call("aten::div.Tensor", {{"self", made.x}, {"other", s}}, {s, 3})),
+                    testing::HasSubstr("aten::div.Tensor"));
     }
     {
-        Made made;   // rows in another order
-        const ValueId index = made.call("aten::arange.start_step", {{"start", SymInt(1)}, {"end", s + SymInt(1)}, {"step", SymInt(1)}}, {s});
-        EXPECT_THAT(made.dependence_of(made.call("aten::index.Tensor", {{"self", made.x}, {"indices", std::vector<ValueId>{index}}}, {s, 3})), testing::HasSubstr("aten::index.Tensor"));
+        Made made;  // rows in another order
+        const ValueId index =
+            made.call("aten::arange.start_step", {{"start", SymInt(1)}, {"end", s + SymInt(1)}, {"step", SymInt(1)}}, {s});
+        EXPECT_THAT(made.dependence_of(
+                        made.call("aten::index.Tensor", {{"self", made.x}, {"indices", std::vector<ValueId>{index}}}, {s, 3})),
+                    testing::HasSubstr("aten::index.Tensor"));
     }
 }
 

@@ -12,13 +12,15 @@
 namespace {
 
 // Standard output and error together.
-atalla::Output inspect(const std::string &arguments) { return atalla::run_shell(ATALLA_INSPECT_TOOL " " + arguments + " 2>&1"); }
+atalla::Output inspect(const std::string &arguments) {
+    return atalla::run_shell(ATALLA_INSPECT_TOOL " " + arguments + " 2>&1");
+}
 
 const std::string model = atalla::source_path("examples/rpn-tutorial/double.pt2").string();
 
 TEST(InspectTool, PrintsSections) {
     EXPECT_THAT(inspect(model).out, testing::AllOf(testing::HasSubstr("schema 8.20, decomposed export"),
-                                                    testing::HasSubstr("call    mul   aten::mul.Tensor  x, 2       f32[]")));
+                                                   testing::HasSubstr("call    mul   aten::mul.Tensor  x, 2       f32[]")));
     EXPECT_THAT(inspect(model + " --code").out, testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
     EXPECT_THAT(inspect(model + " --operators").out, testing::HasSubstr("2 calls of 2 operators"));
     EXPECT_THAT(inspect(model + " --symbols").out, testing::HasSubstr("All sizes are constant."));
@@ -33,7 +35,8 @@ TEST(InspectTool, WritesSectionsToAFile) {
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "atalla_inspect_sections.txt";
     EXPECT_EQ(inspect(model + " --code -o " + file.string()).out, "");
     std::ifstream stream(file);
-    EXPECT_THAT(std::string(std::istreambuf_iterator<char>(stream), {}), testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
+    EXPECT_THAT(std::string(std::istreambuf_iterator<char>(stream), {}),
+                testing::HasSubstr("add = aten::add.Tensor(mul, 3)  # f32[]"));
     std::filesystem::remove(file);
 }
 
@@ -46,19 +49,20 @@ TEST(InspectTool, WritesJson) {
 }
 
 TEST(InspectTool, RefusesWithOneSentence) {
-    for (const auto &[arguments, message] : {std::pair<std::string, std::string>("/nowhere.pt2", "/nowhere.pt2: cannot be read: No such file"),
-                                             {model + " --emit java", "--emit"},
-                                             {model + " --skip strengh", "did you mean 'strength'?"},
-                                             {model + " --dump-after all-of-it", "no pass 'all-of-it'"},
-                                             {model + " --model other", "no model 'other'; there are model"},
-                                             {model + " --emit rpn -o /nowhere/x", "/nowhere/x: cannot be written"},
-                                             {model + " --library /nowhere.so", "/nowhere.so: cannot be loaded"},
-                                             {model + " --precision high", "--precision is an option of the plan: give --plan or --plan-svg, too"},
-                                             {model + " --plan --precision low", "--precision: low not in {standard,high}"},
-                                             {model + " --plan --sizes 3", "--sizes takes NAME=NUMBER,..., not '3'"},
-                                             {model + " --plan --machine ax02", "ax02"},
-                                             {"model.atl --emit mlir", "a compiled model has no graph any more: only --json and -o go with a .atl file"},
-                                             {"", "name a .pt2 or .atl file"}}) {
+    for (const auto &[arguments, message] :
+         {std::pair<std::string, std::string>("/nowhere.pt2", "/nowhere.pt2: cannot be read: No such file"),
+          {model + " --emit java", "--emit"},
+          {model + " --skip strengh", "did you mean 'strength'?"},
+          {model + " --dump-after all-of-it", "no pass 'all-of-it'"},
+          {model + " --model other", "no model 'other'; there are model"},
+          {model + " --emit rpn -o /nowhere/x", "/nowhere/x: cannot be written"},
+          {model + " --library /nowhere.so", "/nowhere.so: cannot be loaded"},
+          {model + " --precision high", "--precision is an option of the plan: give --plan or --plan-svg, too"},
+          {model + " --plan --precision low", "--precision: low not in {standard,high}"},
+          {model + " --plan --sizes 3", "--sizes takes NAME=NUMBER,..., not '3'"},
+          {model + " --plan --machine ax02", "ax02"},
+          {"model.atl --emit mlir", "a compiled model has no graph any more: only --json and -o go with a .atl file"},
+          {"", "name a .pt2 or .atl file"}}) {
         const atalla::Output output = inspect(arguments);
         EXPECT_EQ(output.status, 1) << arguments;
         EXPECT_THAT(output.out, testing::HasSubstr(message)) << arguments;
@@ -71,7 +75,8 @@ TEST(InspectTool, TakesAUsersLibrary) {
     const atalla::Output support = inspect(model + " --support" + library);
     EXPECT_EQ(support.status, 0) << support.out;
     EXPECT_THAT(support.out, testing::HasSubstr("aten::mul.Tensor  mine"));
-    EXPECT_THAT(inspect("--skip strength" + library + " " + model + " --code").out, testing::HasSubstr("aten::mul.Tensor(x, 2)"));
+    EXPECT_THAT(inspect("--skip strength" + library + " " + model + " --code").out,
+                testing::HasSubstr("aten::mul.Tensor(x, 2)"));
     EXPECT_THAT(inspect(library + " --list-passes").out, testing::HasSubstr("my-pass       counts the calls"));
     EXPECT_THAT(inspect(model + " --dump-after my-pass" + library).out, testing::HasSubstr("after my-pass, 2 changes:"));
 }

@@ -21,7 +21,8 @@ Graph passed(const std::string &archive, const std::string &name, const PassOpti
 }
 
 int count(const Graph &graph, const std::string &target) {
-    return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) { return node.target == target; }));
+    return static_cast<int>(
+        std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) { return node.target == target; }));
 }
 
 std::vector<std::string> targets(const Graph &graph) {
@@ -138,7 +139,8 @@ TEST(Passes, BooleanMasksBecomeNumbers) {
 
 // What chooses between values that the model computes is 1 or 0: constants are made once, others converted on the host.
 TEST(Passes, ConditionsBecomeNumbers) {
-    for (const char *name : {"where", "where_scalar", "masked_fill"}) EXPECT_EQ(count(passed("scenarios", name), "aten::_to_copy"), 1) << name;
+    for (const char *name : {"where", "where_scalar", "masked_fill"})
+        EXPECT_EQ(count(passed("scenarios", name), "aten::_to_copy"), 1) << name;
     for (const char *name : {"where_constant", "masked_fill_constant"}) {
         const Graph graph = passed("scenarios", name);
         EXPECT_EQ(count(graph, "aten::_to_copy"), 0) << name;
@@ -159,12 +161,15 @@ TEST(Passes, ConstantIndicesAtEqualStepsAreSlices) {
 }
 
 TEST(Passes, ProductsAreTakenFromWhatTheyAreAddedTo) {
-    EXPECT_THAT(targets(passed("scenarios", "baddbmm_scaled")), testing::ElementsAre("aten::bmm", "aten::add.Tensor", "aten::add.Tensor")) << "2 x is x + x";
+    EXPECT_THAT(targets(passed("scenarios", "baddbmm_scaled")),
+                testing::ElementsAre("aten::bmm", "aten::add.Tensor", "aten::add.Tensor"))
+        << "2 x is x + x";
     EXPECT_THAT(targets(passed("scenarios", "baddbmm_without_input")), testing::ElementsAre("aten::baddbmm"));
 }
 
 TEST(Passes, NormsOfImagesAreGroupNorms) {
-    for (const char *name : {"instance_norm", "instance_norm_core", "batch_norm_of_image"}) EXPECT_EQ(count(passed("scenarios", name), "aten::group_norm"), 1) << name;
+    for (const char *name : {"instance_norm", "instance_norm_core", "batch_norm_of_image"})
+        EXPECT_EQ(count(passed("scenarios", name), "aten::group_norm"), 1) << name;
     EXPECT_EQ(count(passed("scenarios", "instance_norm_running"), "aten::batch_norm"), 1);
     EXPECT_EQ(count(passed("scenarios", "batch_norm_of_batch"), "aten::_native_batch_norm_legit.no_stats"), 1);
 }
@@ -173,18 +178,21 @@ TEST(Passes, RotatedRowsAreProducts) {
     for (const char *name : {"rotary_halves", "rotary_pairs"}) {
         const Graph graph = passed("decompositions", name);
         EXPECT_EQ(count(graph, "aten::linear"), 1) << name;
-        for (const char *gone : {"aten::cat", "aten::stack", "aten::neg", "aten::slice.Tensor"}) EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
+        for (const char *gone : {"aten::cat", "aten::stack", "aten::neg", "aten::slice.Tensor"})
+            EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
     }
     // The rows around are put together as before.
     const Graph part = passed("decompositions", "rotary_part");
     EXPECT_EQ(count(part, "aten::linear"), 1);
     EXPECT_EQ(count(part, "aten::cat"), 1);
     // A long row's matrix costs more than the calls; a product would spread an infinity.
-    for (const char *name : {"rotary_long", "rotary_of_infinities"}) EXPECT_EQ(count(passed("decompositions", name), "aten::linear"), 0) << name;
+    for (const char *name : {"rotary_long", "rotary_of_infinities"})
+        EXPECT_EQ(count(passed("decompositions", name), "aten::linear"), 0) << name;
 }
 
 TEST(Passes, AttentionOfRepeatedHeadsIsGrouped) {
-    const Graph grouped = passed("decompositions", "grouped_queries"), unlike = passed("decompositions", "grouped_queries_unlike");
+    const Graph grouped = passed("decompositions", "grouped_queries"),
+                unlike = passed("decompositions", "grouped_queries_unlike");
     EXPECT_EQ(count(grouped, "aten::expand"), 0);
     for (const Node &node : grouped.nodes)
         if (node.target == "aten::scaled_dot_product_attention") EXPECT_TRUE(node.flag("enable_gqa"));
@@ -200,10 +208,12 @@ const Node *attention_of(const Graph &graph) {
 }
 
 TEST(Passes, AttentionThatIsWrittenOutIsOneOperator) {
-    for (const char *name : {"scaled", "of_columns", "biased", "hidden", "causal", "masked", "masked_rows", "seen", "of_one_batch"}) {
+    for (const char *name :
+         {"scaled", "of_columns", "biased", "hidden", "causal", "masked", "masked_rows", "seen", "of_one_batch"}) {
         const Graph graph = passed("decompositions", fmt::format("attention_{}", name));
         EXPECT_NE(attention_of(graph), nullptr) << name;
-        for (const char *gone : {"aten::softmax.int", "aten::matmul", "aten::bmm"}) EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
+        for (const char *gone : {"aten::softmax.int", "aten::matmul", "aten::bmm"})
+            EXPECT_EQ(count(graph, gone), 0) << name << " " << gone;
     }
     const Graph scaled = passed("decompositions", "attention_scaled"), causal = passed("decompositions", "attention_causal");
     EXPECT_EQ(attention_of(scaled)->number("scale"), 0.25);
@@ -211,11 +221,13 @@ TEST(Passes, AttentionThatIsWrittenOutIsOneOperator) {
     EXPECT_EQ(count(scaled, "aten::permute"), 0) << "keys as they were";
     EXPECT_TRUE(attention_of(causal)->flag("is_causal") && attention_of(causal)->is_none("attn_mask"));
     // Weights that are a result, heads or masks that broadcast, and softmax along queries.
-    for (const char *name : {"with_weights", "of_one_head", "of_more_masks", "along_queries"}) EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
+    for (const char *name : {"with_weights", "of_one_head", "of_more_masks", "along_queries"})
+        EXPECT_EQ(attention_of(passed("decompositions", fmt::format("attention_{}", name))), nullptr) << name;
 }
 
 TEST(Passes, LayersThatAreUsedInPartsAreALayerForEach) {
-    const Graph heads = passed("decompositions", "projected_parts"), layer = passed("decompositions", "encoder_layer"), rows = passed("decompositions", "projected_rows");
+    const Graph heads = passed("decompositions", "projected_parts"), layer = passed("decompositions", "encoder_layer"),
+                rows = passed("decompositions", "projected_rows");
     EXPECT_EQ(count(heads, "aten::linear"), 3) << "selected from a transposed view";
     EXPECT_EQ(count(layer, "aten::linear"), 6) << "slices";
     for (const Graph *graph : {&heads, &layer})
@@ -239,7 +251,9 @@ TEST(Passes, SkippedByNameAndReported) {
     options.skipped = {"constants", "layout", "channels"};
     options.after = [&](const Pass &pass, int, const Graph &) { ran.push_back(pass.name); };
     passed("models", "mlp", options);
-    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "complex", "decompose", "attention", "masks", "boolean-masks", "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations", "window-channels", "common", "dead"));
+    EXPECT_THAT(ran, testing::ElementsAre("canonicalize", "complex", "decompose", "attention", "masks", "boolean-masks",
+                                          "strength", "idioms", "windows", "batch-norm", "weights", "parts", "rotations",
+                                          "window-channels", "common", "dead"));
     options.skipped = {"strengh"};
     try {
         passed("models", "mlp", options);
@@ -256,7 +270,8 @@ public:
     std::string name() const override { return "products"; }
     std::optional<SupportVerdict> query(const Graph &graph, const Node &node) const override {
         if (node.target == "aten::gelu") return SupportVerdict{false, "not this time"};
-        if (node.target != "aten::linear" && node.target != "aten::layer_norm" && node.target != "aten::add.Tensor") return std::nullopt;
+        if (node.target != "aten::linear" && node.target != "aten::layer_norm" && node.target != "aten::add.Tensor")
+            return std::nullopt;
         if (graph.type(node.outputs[0]).dtype != DType::Float32) return SupportVerdict{false, "only float32"};
         return SupportVerdict{true, ""};
     }
@@ -277,8 +292,9 @@ TEST(Support, ReportsAllFindingsAtOnce) {
         require_supported(graph, alone);
         FAIL();
     } catch (const Error &error) {
-        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("aten::gelu (1 call, first in 3): products: not this time"),
-                                                 testing::HasSubstr("aten::relu (1 call"), testing::HasSubstr("aten::tanh (1 call")));
+        EXPECT_THAT(error.what(),
+                    testing::AllOf(testing::HasSubstr("aten::gelu (1 call, first in 3): products: not this time"),
+                                   testing::HasSubstr("aten::relu (1 call"), testing::HasSubstr("aten::tanh (1 call")));
     }
     graph.nodes[0].target = "aten::lstm.input";
     EXPECT_EQ(support_report(graph, {&host_registry()}).count(SupportKind::Decomposition), 1);

@@ -12,11 +12,16 @@ namespace {
 
 double tolerance(DType dtype) {
     switch (dtype) {
-        case DType::BFloat16: return 0x1p-7;   // an intermediate rounding may go the other way
-        case DType::Float16: return 0x1p-10;
-        case DType::Float32: return 2e-6;
-        case DType::Float64: return 1e-14;
-        default: return 0;
+        case DType::BFloat16:
+            return 0x1p-7;  // an intermediate rounding may go the other way
+        case DType::Float16:
+            return 0x1p-10;
+        case DType::Float32:
+            return 2e-6;
+        case DType::Float64:
+            return 1e-14;
+        default:
+            return 0;
     }
 }
 

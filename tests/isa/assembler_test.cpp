@@ -110,8 +110,8 @@ TEST(Assembler, ResolvesLabels) {
     EXPECT_EQ(program.packets[1].packet[1].aux, 0);
     EXPECT_EQ(program.packets[2].packet[0].imm, 40);
     EXPECT_EQ(program.packets[2].packet[0].aux, 3);
-    EXPECT_THAT(program.symbols, ElementsAre(Pair("again", 20u), Pair("first", 0u), Pair("main", 0u),
-                                             Pair("odd name!", 80u), Pair("work", 80u)));
+    EXPECT_THAT(program.symbols, ElementsAre(Pair("again", 20u), Pair("first", 0u), Pair("main", 0u), Pair("odd name!", 80u),
+                                             Pair("work", 80u)));
 }
 
 TEST(Assembler, FollowsDirectives) {
@@ -138,8 +138,7 @@ TEST(Assembler, FollowsDirectives) {
 
 TEST(Assembler, ExpandsLargeConstants) {
     EXPECT_EQ(one("li.s x1, -5"), (Instruction{.op = Opcode::li_s, .d = 1, .imm = -5}));
-    for (const int64_t value :
-         {0x12345678L, 0x7FFFFFFFL, -0x80000000L, 0xFFFFFFC0L, 0x01000000L, 0x3F800000L, 0x7FFFFFC0L}) {
+    for (const int64_t value : {0x12345678L, 0x7FFFFFFFL, -0x80000000L, 0xFFFFFFC0L, 0x01000000L, 0x3F800000L, 0x7FFFFFC0L}) {
         const Program program = assemble("li.s x1, " + std::to_string(value));
         uint32_t loaded = static_cast<uint32_t>(program.packets.at(0).packet[0].imm) << 7;
         if (program.packets.size() == 2) {
@@ -179,9 +178,7 @@ struct BadText {
 
 class AssemblerErrors : public testing::TestWithParam<BadText> {};
 
-TEST_P(AssemblerErrors, NameThePosition) {
-    EXPECT_EQ(message_of(GetParam().text), GetParam().message);
-}
+TEST_P(AssemblerErrors, NameThePosition) { EXPECT_EQ(message_of(GetParam().text), GetParam().message); }
 
 INSTANTIATE_TEST_SUITE_P(
     Messages, AssemblerErrors,
@@ -221,8 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"add.s x1, x2,", "test.s:1:14: expected an operand, got the end of the line"},
         BadText{"lw.s x1, 4(x2", "test.s:1:14: expected ')' after the base register, got the end of the line"},
         BadText{"lw.s x1, 4()", "test.s:1:12: expected a register in parentheses, got ')'"},
-        BadText{"add.s x1, x2(x3), x4",
-                "test.s:1:14: add.s takes no base in parentheses here; write add.s rd, rs1, rs2"},
+        BadText{"add.s x1, x2(x3), x4", "test.s:1:14: add.s takes no base in parentheses here; write add.s rd, rs1, rs2"},
         BadText{"{ nop.s ; nop.s\nhalt.s", "test.s:1:1: the packet that opens here is not closed with '}'"},
         BadText{"{ nop.s ; nop.s ; nop.s ; nop.s ; halt.s }", "test.s:1:35: a packet holds at most 4 operations"},
         BadText{"{ nop.s } halt.s", "test.s:1:11: expected the end of the line, got 'halt.s'"},
@@ -232,9 +228,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"{ li.s x1, 0x12345678 }", "test.s:1:3: 'li.s' expands to 2 packets here, so it cannot share one"},
         BadText{"scpad.ld x1, x2, 32, 0, 0", "test.s:1:18: cols-1 of scpad.ld is 32, outside 0..31"},
         BadText{"vreg.ld v1, x2, 31, 31, 1, 1, 128", "test.s:1:31: row of vreg.ld is 128, outside 0..127"},
-        BadText{
-            "mv.stm m0, x1",
-            "test.s:1:1: mv.stm writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)"},
+        BadText{"mv.stm m0, x1",
+                "test.s:1:1: mv.stm writes m0, which is constant; choose m1..m15 (the directive .writable_m0 lifts this)"},
         BadText{"nop.s @", "test.s:1:7: '@' has no meaning here"},
         BadText{"nop.s \x01", "test.s:1:7: byte 0x01 has no meaning here"},
         BadText{"addi.s x1, x2, -", "test.s:1:16: '-' has no meaning here"},
@@ -249,9 +244,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"halt\n.data\n10: 123456789\n",
                 "test.s:3:5: the value has 9 hexadecimal digits, more than the 32 bits that fit here"}));
 
-TEST(Assembler, WritesM0WhereAllowed) {
-    EXPECT_EQ(assemble(".writable_m0\nmv.stm m0, x1").packets[0].packet[0].d, 0);
-}
+TEST(Assembler, WritesM0WhereAllowed) { EXPECT_EQ(assemble(".writable_m0\nmv.stm m0, x1").packets[0].packet[0].d, 0); }
 
 TEST(Assembler, ReportsAMissingFile) {
     try {

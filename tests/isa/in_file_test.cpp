@@ -148,33 +148,30 @@ struct BadText {
 
 class InFileErrors : public testing::TestWithParam<BadText> {};
 
-TEST_P(InFileErrors, NameThePosition) {
-    EXPECT_EQ(message_of(GetParam().text), GetParam().message);
-}
+TEST_P(InFileErrors, NameThePosition) { EXPECT_EQ(message_of(GetParam().text), GetParam().message); }
 
 INSTANTIATE_TEST_SUITE_P(
     Messages, InFileErrors,
-    testing::Values(BadText{"\n  0000", "test.in:2:3: expected `address: value`, but the line has no colon"},
-                    BadText{"0: 1: 2", "test.in:1:5: expected one `address: value`, but the line has a second colon"},
-                    BadText{" : 31", "test.in:1:2: the address before the colon is missing"},
-                    BadText{": 31", "test.in:1:1: the address before the colon is missing"},
-                    BadText{"0x: 31", "test.in:1:3: the address before the colon is missing"},
-                    BadText{"0: ", "test.in:1:4: the value after the colon is missing"},
-                    BadText{"0: 0x # 1", "test.in:1:6: the value after the colon is missing"},
-                    BadText{"1 0: 31", "test.in:1:2: ' ' is not a hexadecimal digit of an address"},
-                    BadText{"-4: 31", "test.in:1:1: '-' is not a hexadecimal digit of an address"},
-                    BadText{"0: 31g", "test.in:1:6: 'g' is not a hexadecimal digit of a value"},
-                    BadText{"0: 31\xFF", "test.in:1:6: byte 0xFF is not a hexadecimal digit of a value"},
-                    BadText{"100000000: 31", "test.in:1:1: the address is wider than 32 bits"},
-                    BadText{"0: 1 0000000031 0000000031 0000000031 0000000031",
-                            "test.in:1:4: the value has 41 hexadecimal digits, more than the 160 bits that fit here"},
-                    BadText{".data\n0: 100000000",
-                            "test.in:2:4: the value has 9 hexadecimal digits, more than the 32 bits that fit here"},
-                    BadText{"0: 0000000031 0000000031 00000000 50 0000000031",
-                            "test.in:1:26: slot 2: slot word 0x0000000050 has the undefined opcode 0x50"},
-                    BadText{"0: 31", "test.in:1:4: slot 0: slot word 0x0000000000 has the undefined opcode 0x00"},
-                    BadText{"0: 31 0000000000 0000000031",
-                            "test.in:1:4: slot 0: slot word 0x0000000000 has the undefined opcode 0x00"}));
+    testing::Values(
+        BadText{"\n  0000", "test.in:2:3: expected `address: value`, but the line has no colon"},
+        BadText{"0: 1: 2", "test.in:1:5: expected one `address: value`, but the line has a second colon"},
+        BadText{" : 31", "test.in:1:2: the address before the colon is missing"},
+        BadText{": 31", "test.in:1:1: the address before the colon is missing"},
+        BadText{"0x: 31", "test.in:1:3: the address before the colon is missing"},
+        BadText{"0: ", "test.in:1:4: the value after the colon is missing"},
+        BadText{"0: 0x # 1", "test.in:1:6: the value after the colon is missing"},
+        BadText{"1 0: 31", "test.in:1:2: ' ' is not a hexadecimal digit of an address"},
+        BadText{"-4: 31", "test.in:1:1: '-' is not a hexadecimal digit of an address"},
+        BadText{"0: 31g", "test.in:1:6: 'g' is not a hexadecimal digit of a value"},
+        BadText{"0: 31\xFF", "test.in:1:6: byte 0xFF is not a hexadecimal digit of a value"},
+        BadText{"100000000: 31", "test.in:1:1: the address is wider than 32 bits"},
+        BadText{"0: 1 0000000031 0000000031 0000000031 0000000031",
+                "test.in:1:4: the value has 41 hexadecimal digits, more than the 160 bits that fit here"},
+        BadText{".data\n0: 100000000", "test.in:2:4: the value has 9 hexadecimal digits, more than the 32 bits that fit here"},
+        BadText{"0: 0000000031 0000000031 00000000 50 0000000031",
+                "test.in:1:26: slot 2: slot word 0x0000000050 has the undefined opcode 0x50"},
+        BadText{"0: 31", "test.in:1:4: slot 0: slot word 0x0000000000 has the undefined opcode 0x00"},
+        BadText{"0: 31 0000000000 0000000031", "test.in:1:4: slot 0: slot word 0x0000000000 has the undefined opcode 0x00"}));
 
 TEST(InFile, BoundsTheLengthOfALine) {
     EXPECT_EQ(message_of("# " + std::string(in_line_limit - 2, 'x') + "\n0: 31g"),

@@ -105,27 +105,20 @@ TEST(Encoding, UsesDisjointFields) {
 }
 
 TEST(Encoding, RefusesWhatDoesNotFit) {
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = 2048}); }),
-              "imm12 of addi.s is 2048, outside -2048..2047");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = -2049}); }),
-              "imm12 of addi.s is -2049, outside -2048..2047");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = 2048}); }), "imm12 of addi.s is 2048, outside -2048..2047");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .imm = -2049}); }), "imm12 of addi.s is -2049, outside -2048..2047");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::jal, .imm = 1 << 24}); }),
               "imm25 of jal is 16777216, outside -16777216..16777215");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 42}); }),
-              "offset of beq.s is 42, not a multiple of 4");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 2048}); }),
-              "offset of beq.s is 2048, outside -2048..2044");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 42}); }), "offset of beq.s is 42, not a multiple of 4");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .imm = 2048}); }), "offset of beq.s is 2048, outside -2048..2044");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::beq_s, .aux = 128}); }), "incr of beq.s is 128, outside 0..127");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::add_vv, .mask = 16}); }), "mask of add.vv is 16, outside 0..15");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::vreg_ld, .imm = 32}); }),
-              "num_cols of vreg.ld is 32, outside 0..31");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::vreg_ld, .imm = 32}); }), "num_cols of vreg.ld is 32, outside 0..31");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::vreg_st, .aux = 4}); }), "sid of vreg.st is 4, outside 0..3");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::mv_mts, .a = 16}); }), "vms of mv.mts is 16, outside 0..15");
     EXPECT_EQ(error_of([] { encode({.op = Opcode::rsum_vi, .imm = -1}); }), "imm8 of rsum.vi is -1, outside 0..255");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .b = 3}); }),
-              "addi.s has no field b, but it is 3; leave it 0");
-    EXPECT_EQ(error_of([] { encode({.op = Opcode::nop_s, .imm = 1}); }),
-              "nop.s has no field imm, but it is 1; leave it 0");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::addi_s, .b = 3}); }), "addi.s has no field b, but it is 3; leave it 0");
+    EXPECT_EQ(error_of([] { encode({.op = Opcode::nop_s, .imm = 1}); }), "nop.s has no field imm, but it is 1; leave it 0");
     EXPECT_THAT(error_of([] { encode({.op = static_cast<Opcode>(0x50)}); }), HasSubstr("opcode 0x50 is not defined"));
 }
 
@@ -186,22 +179,19 @@ TEST_P(OperandsOf, FollowTheContract) {
 INSTANTIATE_TEST_SUITE_P(
     Formats, OperandsOf,
     testing::Values(
-        OperandCase{"add.s x1, x2, x3", {{X, 2}, {X, 3}}, {{X, 1}}},
-        OperandCase{"rcp.bf x1, x2, x3", {{X, 2}}, {{X, 1}}}, OperandCase{"sqrt.bf x1, x2", {{X, 2}}, {{X, 1}}},
-        OperandCase{"stbf.s x1, x2", {{X, 2}}, {{X, 1}}}, OperandCase{"bfts.s x1, x2", {{X, 2}}, {{X, 1}}},
-        OperandCase{"slt.bf x1, x2, x3", {{X, 2}, {X, 3}}, {{X, 1}}},
+        OperandCase{"add.s x1, x2, x3", {{X, 2}, {X, 3}}, {{X, 1}}}, OperandCase{"rcp.bf x1, x2, x3", {{X, 2}}, {{X, 1}}},
+        OperandCase{"sqrt.bf x1, x2", {{X, 2}}, {{X, 1}}}, OperandCase{"stbf.s x1, x2", {{X, 2}}, {{X, 1}}},
+        OperandCase{"bfts.s x1, x2", {{X, 2}}, {{X, 1}}}, OperandCase{"slt.bf x1, x2, x3", {{X, 2}, {X, 3}}, {{X, 1}}},
         OperandCase{"addi.s x1, x1, 4", {{X, 1}}, {{X, 1}}}, OperandCase{"lui.s x1, 4", {}, {{X, 1}}},
         OperandCase{"li.s x1, 4", {}, {{X, 1}}}, OperandCase{"jal x1, 40", {}, {{X, 1}}},
-        OperandCase{"jalr x1, x2, 0", {{X, 2}}, {{X, 1}}},
-        OperandCase{"beq.s x1, x2, 40, 0", {{X, 1}, {X, 2}}, {{X, 1}}},
+        OperandCase{"jalr x1, x2, 0", {{X, 2}}, {{X, 1}}}, OperandCase{"beq.s x1, x2, 40, 0", {{X, 1}, {X, 2}}, {{X, 1}}},
         OperandCase{"lw.s x1, 4(x2)", {{X, 2}}, {{X, 1}}}, OperandCase{"sw.s x1, 4(x2)", {{X, 1}, {X, 2}}, {}},
         OperandCase{"lhw.s x1, 4(x2)", {{X, 2}}, {{X, 1}}}, OperandCase{"shw.s x1, 4(x2)", {{X, 1}, {X, 2}}, {}},
         OperandCase{"nop.s", {}, {}}, OperandCase{"halt.s", {}, {}},
         OperandCase{"add.vv v1, v2, v3, m4", {{V, 2}, {V, 3}, {M, 4}}, {{V, 1}}},
         OperandCase{"mul.vs v1, v2, x3, m4", {{V, 2}, {X, 3}, {M, 4}}, {{V, 1}}},
         OperandCase{"expi.vi v1, v2, 0, m4", {{V, 2}, {M, 4}}, {{V, 1}}},
-        OperandCase{"lw.vi v1, v2, 0, m4", {{V, 2}, {M, 4}}, {}},
-        OperandCase{"gemm.vv v1, v2, v3, m4", {{V, 2}}, {{V, 1}}},
+        OperandCase{"lw.vi v1, v2, 0, m4", {{V, 2}, {M, 4}}, {}}, OperandCase{"gemm.vv v1, v2, v3, m4", {{V, 2}}, {{V, 1}}},
         OperandCase{"mgt.mvv m1, v2, v3, m4", {{V, 2}, {V, 3}, {M, 4}}, {{M, 1}}},
         OperandCase{"mgt.mvs m1, v2, x3, m4", {{V, 2}, {X, 3}, {M, 4}}, {{M, 1}}},
         OperandCase{"vreg.ld v1, x2, x3, 31, 0", {{X, 2}, {X, 3}}, {{V, 1}}},

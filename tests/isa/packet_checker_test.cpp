@@ -26,9 +26,7 @@ Machine machine() {
     return machine;
 }
 
-Packet packet(const std::string &operations) {
-    return assemble("{ " + operations + " }").packets.at(0).packet;
-}
+Packet packet(const std::string &operations) { return assemble("{ " + operations + " }").packets.at(0).packet; }
 
 std::string check(const std::string &operations, const Machine &on = machine(), const PacketPads &pads = unknown_pads) {
     return check_packet(packet(operations), on, pads).value_or("legal");
@@ -39,13 +37,11 @@ TEST(PacketChecker, AcceptsFullPackets) {
     EXPECT_EQ(check("addi.s x1, x2, 1 ; rcp.bf x3, x4 ; add.bf x5, x0, x6 ; lui.s x7, 1"),
               "slot 0 (addi.s) and slot 3 (lui.s) both need EX1, but a packet issues one operation on it");
     EXPECT_EQ(check("addi.s x1, x2, 1 ; rcp.bf x3, x4 ; muli.s x5, x6, 2 ; lw.s x7, 0(x8)"), "legal");
-    EXPECT_EQ(
-        check("vreg.ld v1, x1, x0, 31, 0 ; vreg.st v2, x2, x0, 31, 1 ; gemm.vv v3, v4, v0, m0 ; add.vv v5, v6, v7, m0"),
-        "legal");
-    EXPECT_EQ(
-        check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; vmov.vts x1, v7, 0 ; halt.s"),
-        "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (vmov.vts) read 5 vector registers together, but a packet has 4 "
-        "vector read ports");
+    EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 0 ; vreg.st v2, x2, x0, 31, 1 ; gemm.vv v3, v4, v0, m0 ; add.vv v5, v6, v7, m0"),
+              "legal");
+    EXPECT_EQ(check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; vmov.vts x1, v7, 0 ; halt.s"),
+              "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (vmov.vts) read 5 vector registers together, but a packet has 4 "
+              "vector read ports");
     EXPECT_EQ(check("add.vv v1, v2, v3, m1 ; mul.vv v4, v5, v6, m2 ; jal x1, 0 ; mv.stm m3, x9"), "legal");
 }
 
@@ -76,9 +72,8 @@ TEST(PacketChecker, TwoLaneOperationsOnDifferentUnits) {
     EXPECT_EQ(check("rsum.vi v1, v2, 64, m0 ; rmax.vi v3, v4, 64, m0"),
               "slot 0 (rsum.vi) and slot 1 (rmax.vi) both need reduction, but a packet issues one operation on it");
     EXPECT_EQ(check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0"), "legal");
-    EXPECT_EQ(
-        check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0 ; nop.s ; add.vs v5, v6, x1, m0"),
-        "slot 0 (expi.vi), slot 1 (rsum.vi) and slot 3 (add.vs) are lane operations, but a packet issues at most 2");
+    EXPECT_EQ(check("expi.vi v1, v2, 0, m0 ; rsum.vi v3, v4, 64, m0 ; nop.s ; add.vs v5, v6, x1, m0"),
+              "slot 0 (expi.vi), slot 1 (rsum.vi) and slot 3 (add.vs) are lane operations, but a packet issues at most 2");
 }
 
 TEST(PacketChecker, OneArrayOperationAndOneMoveToScalar) {
@@ -89,14 +84,12 @@ TEST(PacketChecker, OneArrayOperationAndOneMoveToScalar) {
 }
 
 TEST(PacketChecker, OneVectorAccessAPad) {
-    EXPECT_EQ(
-        check("vreg.ld v1, x1, x0, 31, 2 ; vreg.st v2, x2, x0, 31, 2"),
-        "slot 0 (vreg.ld) and slot 1 (vreg.st) are vector loads or stores of pad 2, but a packet issues at most 1");
+    EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 2 ; vreg.st v2, x2, x0, 31, 2"),
+              "slot 0 (vreg.ld) and slot 1 (vreg.st) are vector loads or stores of pad 2, but a packet issues at most 1");
     EXPECT_EQ(check("vreg.ld v1, x1, x0, 31, 2 ; vreg.ld v2, x2, x0, 31, 3"), "legal");
     Machine small = machine();
     small.pad.count = 2;
-    EXPECT_EQ(check("nop.s ; vreg.ld v1, x1, x0, 31, 2", small),
-              "slot 1 (vreg.ld) names pad 2, but the machine has pads 0..1");
+    EXPECT_EQ(check("nop.s ; vreg.ld v1, x1, x0, 31, 2", small), "slot 1 (vreg.ld) names pad 2, but the machine has pads 0..1");
     small.model = MachineModel::Functional;
     EXPECT_EQ(check("nop.s ; vreg.ld v1, x1, x0, 31, 2", small), "legal");
 }
@@ -113,26 +106,22 @@ TEST(PacketChecker, OneTransferAPadWhereThePadsAreKnown) {
 
 TEST(PacketChecker, ReadPorts) {
     EXPECT_EQ(check("scpad.ld x1, x2, x3 ; lw.s x4, 0(x5)"), "legal");
-    EXPECT_EQ(
-        check("scpad.ld x1, x2, x3 ; sw.s x4, 0(x5)"),
-        "slot 0 (scpad.ld) and slot 1 (sw.s) read 5 scalar registers together, but a packet has 4 scalar read ports");
+    EXPECT_EQ(check("scpad.ld x1, x2, x3 ; sw.s x4, 0(x5)"),
+              "slot 0 (scpad.ld) and slot 1 (sw.s) read 5 scalar registers together, but a packet has 4 scalar read ports");
     // The zero register takes a port like any other.
-    EXPECT_EQ(
-        check("vreg.ld v1, x0, x0, 31, 0 ; vreg.ld v2, x0, x0, 31, 1 ; addi.s x3, x0, 1"),
-        "slot 0 (vreg.ld), slot 1 (vreg.ld) and slot 2 (addi.s) read 5 scalar registers together, but a packet has 4 "
-        "scalar read ports");
-    EXPECT_EQ(
-        check("add.vv v1, v2, v3, m0 ; mul.vv v4, v5, v6, m0 ; mv.mts x1, m1"),
-        "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (mv.mts) read 3 mask registers together, but a packet has 2 mask "
-        "read ports");
+    EXPECT_EQ(check("vreg.ld v1, x0, x0, 31, 0 ; vreg.ld v2, x0, x0, 31, 1 ; addi.s x3, x0, 1"),
+              "slot 0 (vreg.ld), slot 1 (vreg.ld) and slot 2 (addi.s) read 5 scalar registers together, but a packet has 4 "
+              "scalar read ports");
+    EXPECT_EQ(check("add.vv v1, v2, v3, m0 ; mul.vv v4, v5, v6, m0 ; mv.mts x1, m1"),
+              "slot 0 (add.vv), slot 1 (mul.vv) and slot 2 (mv.mts) read 3 mask registers together, but a packet has 2 mask "
+              "read ports");
     Machine psum = machine();
     const std::string with_gemm = "add.vv v1, v2, v3, m0 ; vreg.st v4, x1, x2, 31, 0 ; gemm.vv v5, v6, v0, m0";
     EXPECT_EQ(check(with_gemm, psum), "legal");
     psum.sa.psum_in = true;
-    EXPECT_EQ(
-        check(with_gemm, psum),
-        "slot 0 (add.vv), slot 1 (vreg.st) and slot 2 (gemm.vv) read 5 vector registers together, but a packet has 4 "
-        "vector read ports");
+    EXPECT_EQ(check(with_gemm, psum),
+              "slot 0 (add.vv), slot 1 (vreg.st) and slot 2 (gemm.vv) read 5 vector registers together, but a packet has 4 "
+              "vector read ports");
 }
 
 TEST(PacketChecker, NoReadOfWhatAnEarlierSlotWrites) {
@@ -154,10 +143,8 @@ TEST(PacketChecker, NoReadOfWhatAnEarlierSlotWrites) {
 }
 
 TEST(PacketChecker, NoTwoWritesOfOneRegister) {
-    EXPECT_EQ(check("lw.s x5, 0(x1) ; addi.s x5, x2, 1"),
-              "slot 0 (lw.s) and slot 1 (addi.s) of one packet both write x5");
-    EXPECT_EQ(check("blt.s x5, x2, 0, 0 ; lw.s x5, 0(x1)"),
-              "slot 0 (blt.s) and slot 1 (lw.s) of one packet both write x5");
+    EXPECT_EQ(check("lw.s x5, 0(x1) ; addi.s x5, x2, 1"), "slot 0 (lw.s) and slot 1 (addi.s) of one packet both write x5");
+    EXPECT_EQ(check("blt.s x5, x2, 0, 0 ; lw.s x5, 0(x1)"), "slot 0 (blt.s) and slot 1 (lw.s) of one packet both write x5");
     EXPECT_EQ(check("lw.s x0, 0(x1) ; addi.s x0, x2, 1"), "legal");
 }
 
@@ -187,8 +174,7 @@ TEST(PacketChecker, AcceptsTheReferenceKernels) {
                 continue;
             }
             for (const PlacedPacket &placed : read_in(file).packets) {
-                ASSERT_EQ(check_packet(placed.packet, machine()).value_or("legal"), "legal")
-                    << file << ":" << placed.line;
+                ASSERT_EQ(check_packet(placed.packet, machine()).value_or("legal"), "legal") << file << ":" << placed.line;
                 checked++;
             }
         }

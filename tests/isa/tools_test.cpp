@@ -38,9 +38,7 @@ TEST_F(Tools, RoundTripAProgram) {
     EXPECT_THAT(run(asm_ + " a.s --comments").out, HasSubstr(" # halt.s\n"));
 }
 
-TEST_F(Tools, PrintTheInstructionSet) {
-    EXPECT_EQ(run(disasm_ + " --table").out, isa_document());
-}
+TEST_F(Tools, PrintTheInstructionSet) { EXPECT_EQ(run(disasm_ + " --table").out, isa_document()); }
 
 TEST_F(Tools, FailWithOneSentence) {
     const auto expect_failure = [&](const std::string &command, const std::string &message) {
@@ -57,9 +55,8 @@ TEST_F(Tools, FailWithOneSentence) {
     expect_failure(asm_ + " bad.s", "atalla-asm: bad.s:2:1: add.s has 1 operand");
     expect_failure(asm_ + " none.s", "atalla-asm: none.s: cannot be read: No such file");
     expect_failure(asm_ + " .", "atalla-asm: .: cannot be read: Is a directory");
-    expect_failure(
-        asm_ + " alu.s --machine ax01",
-        "atalla-asm: alu.s:2: a packet breaks the contract of ax01: slot 0 (add.s) and slot 1 (jal) both need EX1");
+    expect_failure(asm_ + " alu.s --machine ax01",
+                   "atalla-asm: alu.s:2: a packet breaks the contract of ax01: slot 0 (add.s) and slot 1 (jal) both need EX1");
     expect_failure(asm_ + " alu.s --machine nothing", "nothing");
     expect_failure(disasm_, "name a .in file, or ask for --table");
     expect_failure(disasm_ + " bad.in", "atalla-disasm: bad.in:1:4: 'z' is not a hexadecimal digit");

@@ -14,7 +14,9 @@ namespace atalla::hand_written {
 inline LibraryKernel kernel(int64_t m, int64_t n, int64_t k, int64_t cycles, bool bias = false) {
     LibraryKernel one;
     one.op = "gemm";
-    one.workload = fmt::format(R"({{"addend":false,"alpha":1.0,"b":"nk","beta":1.0,"bias":{},"k":{},"m":{},"n":{},"relu":false,"type":"bf16"}})", bias, k, m, n);
+    one.workload = fmt::format(
+        R"({{"addend":false,"alpha":1.0,"b":"nk","beta":1.0,"bias":{},"k":{},"m":{},"n":{},"relu":false,"type":"bf16"}})", bias,
+        k, m, n);
     one.point = R"({"rows":4})";
     one.cycles = cycles;
     one.bound_cycles = cycles / 2;
@@ -22,7 +24,8 @@ inline LibraryKernel kernel(int64_t m, int64_t n, int64_t k, int64_t cycles, boo
     if (bias) one.inputs.push_back({"bias", {n}});
     one.outputs = {{"C", {n, m}}};
     const std::string output = bias ? "72" : "68";
-    one.program = assemble("addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, " + output + "\nlw.s x2, 0(x5)\nlw.s x3, 0(x1)\nnop.s\nsw.s x3, 0(x2)\nhalt.s\n");
+    one.program = assemble("addi.s x5, x0, 60\nnop.s\nlw.s x1, 0(x5)\naddi.s x5, x0, " + output +
+                           "\nlw.s x2, 0(x5)\nlw.s x3, 0(x1)\nnop.s\nsw.s x3, 0(x2)\nhalt.s\n");
     one.program.symbols.clear();
     for (PlacedPacket &packet : one.program.packets) packet.line = 0;
     one.run = "0123";
@@ -39,7 +42,8 @@ inline KernelLibrary library() {
 }
 
 // Copies word by word: eight elements of one input, each its own item, or rows of `columns`.
-inline LibraryKernel copy_kernel(const std::string &op, const std::string &shape, int64_t items, int64_t cycles, const std::string &attributes = "{}") {
+inline LibraryKernel copy_kernel(const std::string &op, const std::string &shape, int64_t items, int64_t cycles,
+                                 const std::string &attributes = "{}") {
     LibraryKernel one = kernel(1, 1, 1, cycles);
     one.op = op;
     one.workload = fmt::format(R"({{"attributes":{},"tensors":[["x",{}]],"type":"bf16"}})", attributes, shape);

@@ -47,7 +47,8 @@ TEST(LibraryHeader, IsStrictCAndItsFunctionsRun) {
     const TemporaryFolder folder;
     const KernelLibrary library = hand_written::operators();
     const std::vector<uint8_t> bytes = library_bytes(library);
-    std::ofstream(folder.path() / "small.atlib", std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(folder.path() / "small.atlib", std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     std::ofstream(folder.path() / "small.h") << library_header(library, "small");
     std::ofstream(folder.path() / "main.c") << program;
     const auto shell = [&](const std::string &command) {

@@ -25,7 +25,9 @@ std::vector<std::vector<int64_t>> shapes_of(const Workload &workload) {
     return shapes;
 }
 
-std::shared_ptr<const Workload> workload(const std::string &op, const WorkloadArguments &arguments) { return find_operator(op).workload(arguments); }
+std::shared_ptr<const Workload> workload(const std::string &op, const WorkloadArguments &arguments) {
+    return find_operator(op).workload(arguments);
+}
 
 IndependentItems items(const std::string &op, const WorkloadArguments &arguments) {
     const auto one = workload(op, arguments);
@@ -80,7 +82,10 @@ TEST(IndependentItems, ServeOtherShapesBitForBit) {
         const char *op, *tuned, *called;
         int64_t runs;
     };
-    const Case cases[] = {{"relu", "4x16", "3x5x7", 2}, {"softmax", "4x32", "2x5x32", 3}, {"layer_norm", "4x32,32,32", "9x32,32,32", 3}, {"mm", "8x32,32x32", "20x32,32x32", 3},
+    const Case cases[] = {{"relu", "4x16", "3x5x7", 2},
+                          {"softmax", "4x32", "2x5x32", 3},
+                          {"layer_norm", "4x32,32,32", "9x32,32,32", 3},
+                          {"mm", "8x32,32x32", "20x32,32x32", 3},
                           {"add", "4x32,32", "3x3x32,32", 3}};
     WorkloadList list;
     for (const Case &one : cases) list.add({&find_operator(one.op), workload(one.op, {{"shape", one.tuned}}), one.op, 1});
@@ -97,7 +102,10 @@ TEST(IndependentItems, ServeOtherShapesBitForBit) {
             OperatorChoice choice;
             const std::vector<Bf16> results = dispatch.run(call, &choice);
             EXPECT_EQ(choice.runs, one.runs) << one.op;
-            EXPECT_EQ(difference(called->outputs().front(), results.front(), called->host_result(find_machine("ax01"), inputs).front()), "") << one.op;
+            EXPECT_EQ(difference(called->outputs().front(), results.front(),
+                                 called->host_result(find_machine("ax01"), inputs).front()),
+                      "")
+                << one.op;
         }
     }
 }

@@ -32,7 +32,8 @@ TEST(KernelLibrary, ComesBackAsItWasInOrder) {
     EXPECT_EQ(read.machine.fingerprint(), library().machine.fingerprint());
     EXPECT_EQ(read.compiler, "compiler-1");
     ASSERT_EQ(read.kernels.size(), 4u);
-    EXPECT_TRUE(std::is_sorted(read.kernels.begin(), read.kernels.end(), [](const auto &one, const auto &other) { return one.workload < other.workload; }));
+    EXPECT_TRUE(std::is_sorted(read.kernels.begin(), read.kernels.end(),
+                               [](const auto &one, const auto &other) { return one.workload < other.workload; }));
     const LibraryKernel wanted = kernel(32, 32, 32, 300), *found = read.find("gemm", wanted.workload);
     ASSERT_NE(found, nullptr);
     EXPECT_EQ(found->program.packets, wanted.program.packets);
@@ -55,7 +56,8 @@ TEST(KernelLibrary, DamageIsRefused) {
     KernelLibrary twice = library();
     twice.kernels.push_back(twice.kernels.front());
     EXPECT_THAT(error_of([&] { library_bytes(twice); }), HasSubstr("twice"));
-    EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }), HasSubstr("/nowhere/x.atlib: cannot be read: No such file"));
+    EXPECT_THAT(error_of([] { read_library("/nowhere/x.atlib"); }),
+                HasSubstr("/nowhere/x.atlib: cannot be read: No such file"));
 }
 
 // The root table's field as the file has it.
@@ -68,7 +70,8 @@ uint8_t *field_of(std::vector<uint8_t> &bytes, flatbuffers::voffset_t field) {
 std::vector<uint8_t> without_checksum(std::vector<uint8_t> bytes, uint32_t version) {
     flatbuffers::WriteScalar(field_of(bytes, atlib::Library::VT_VERSION), version);
     const auto *table = reinterpret_cast<const flatbuffers::Table *>(atlib::GetLibrary(bytes.data()));
-    flatbuffers::WriteScalar<flatbuffers::voffset_t>(bytes.data() + (table->GetVTable() - bytes.data()) + atlib::Library::VT_CHECKSUM, 0);
+    flatbuffers::WriteScalar<flatbuffers::voffset_t>(
+        bytes.data() + (table->GetVTable() - bytes.data()) + atlib::Library::VT_CHECKSUM, 0);
     return bytes;
 }
 
@@ -81,17 +84,20 @@ TEST(KernelLibrary, EveryBitThatFlipsIsRefused) {
     }
     std::vector<uint8_t> code = good;
     code[static_cast<size_t>(atlib::GetLibrary(good.data())->kernels()->Get(0)->packets()->data() - good.data())] ^= 1;
-    EXPECT_EQ(error_of([&] { parse_library(code); }), "the kernel library is damaged: its bytes do not have its checksum; copy the file again, or build it again");
+    EXPECT_EQ(error_of([&] { parse_library(code); }),
+              "the kernel library is damaged: its bytes do not have its checksum; copy the file again, or build it again");
     std::vector<uint8_t> longer = good;
     longer.push_back(0);
     EXPECT_THAT(error_of([&] { parse_library(longer); }), HasSubstr("its bytes do not have its checksum"));
-    EXPECT_EQ(error_of([&] { parse_library(without_checksum(good, 2)); }), "the kernel library is damaged: its checksum is missing");
+    EXPECT_EQ(error_of([&] { parse_library(without_checksum(good, 2)); }),
+              "the kernel library is damaged: its checksum is missing");
 }
 
 TEST(KernelLibrary, FilesOfVersionOneAreReadWithoutAChecksum) {
     const std::vector<uint8_t> bytes = library_bytes(library()), old = without_checksum(bytes, 1);
     EXPECT_EQ(library_bytes(parse_library(old)), bytes);
-    EXPECT_EQ(error_of([&] { parse_library(without_checksum(bytes, 3)); }), "the kernel library has version 3, this program reads versions 1 and 2: build it again");
+    EXPECT_EQ(error_of([&] { parse_library(without_checksum(bytes, 3)); }),
+              "the kernel library has version 3, this program reads versions 1 and 2: build it again");
     // Any change of a byte is refused or gives another library, but never ends the program.
     for (size_t at = 0; at < old.size(); at += 13) {
         std::vector<uint8_t> bad = old;
@@ -107,7 +113,9 @@ TEST(KernelLibrary, DifferencesAreNamed) {
     other.kernels.erase(other.kernels.begin() + 1);
     other.kernels.push_back(kernel(8, 8, 8, 10));
     const KernelLibrary one = parse_library(library_bytes(library())), two = parse_library(library_bytes(other));
-    EXPECT_THAT(library_differences(one, two), testing::UnorderedElementsAre(HasSubstr("1000 cycles, then 1001 (+0.1 %)"), testing::StartsWith("- gemm"), testing::StartsWith("+ gemm")));
+    EXPECT_THAT(library_differences(one, two),
+                testing::UnorderedElementsAre(HasSubstr("1000 cycles, then 1001 (+0.1 %)"), testing::StartsWith("- gemm"),
+                                              testing::StartsWith("+ gemm")));
 }
 
 TEST(KernelLibrary, TheHeaderListsTheKernels) {
@@ -136,7 +144,10 @@ TEST(GemmDispatch, TakesTheExactKernelElseTheCheapestThatFits) {
 TEST(GemmDispatch, NothingWrongIsComputed) {
     const KernelLibrary all = parse_library(library_bytes(library()));
     const GemmDispatch dispatch(all);
-    EXPECT_THAT(error_of([&] { dispatch.run({32, 32, 1000}, Bf16(32 * 1000), Bf16(32 * 1000), {}); }), HasSubstr("no gemm kernel that sums 1000 products"));
+    EXPECT_THAT(error_of([&] {
+                    dispatch.run({32, 32, 1000}, Bf16(32 * 1000), Bf16(32 * 1000), {});
+                }),
+                HasSubstr("no gemm kernel that sums 1000 products"));
     EXPECT_THAT(error_of([&] { dispatch.run({32, 32, 32}, Bf16(5), Bf16(1024), {}); }), HasSubstr("A has 5 elements"));
     EXPECT_THAT(error_of([&] { dispatch.run({0, 32, 32}, {}, Bf16(1024), {}); }), HasSubstr("no elements"));
 }
@@ -190,8 +201,14 @@ TEST(OperatorDispatch, RefusesWhatCouldMeanSomethingElse) {
     EXPECT_FALSE(fits("along", {3, 3, 2}, R"({"dim":1})")) << "the second dimension is another one";
     EXPECT_FALSE(fits("along", {4, 2}));
     EXPECT_FALSE(fits("no such", {4, 2}));
-    EXPECT_THAT(error_of([&] { dispatch.run({"rows", "{}", {{{4, 3}, nullptr}}}); }), HasSubstr("has no kernel that serves rows of 4x3"));
-    EXPECT_THAT(error_of([&] { dispatch.run({"rows", "[]", {{{4, 2}, nullptr}}}); }), HasSubstr("the attributes must be a JSON object"));
+    EXPECT_THAT(error_of([&] {
+                    dispatch.run({"rows", "{}", {{{4, 3}, nullptr}}});
+                }),
+                HasSubstr("has no kernel that serves rows of 4x3"));
+    EXPECT_THAT(error_of([&] {
+                    dispatch.run({"rows", "[]", {{{4, 2}, nullptr}}});
+                }),
+                HasSubstr("the attributes must be a JSON object"));
     EXPECT_THAT(error_of([&] { dispatch.run({"rows", "{}", {{{0, 2}, nullptr}}}); }), HasSubstr("has no elements"));
 }
 
@@ -204,7 +221,8 @@ TEST(OperatorDispatch, PartsThatDoNotDivideATensorAreDamage) {
 TEST(CInterface, CallsAnyOperator) {
     const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("atalla-{}-call.atlib", getpid());
     const std::vector<uint8_t> bytes = library_bytes(operators());
-    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     atalla_library *opened = nullptr;
     ASSERT_EQ(atalla_library_open(file.c_str(), &opened), 0) << atalla_library_error();
     std::filesystem::remove(file);
@@ -213,7 +231,8 @@ TEST(CInterface, CallsAnyOperator) {
     const atalla_operand x = {data.data(), shape, 2};
     std::vector<uint16_t> output(12);
     atalla_operator_report report;
-    EXPECT_EQ(atalla_operator(opened, "copy", nullptr, &x, 1, output.data(), output.size(), &report), 0) << atalla_library_error();
+    EXPECT_EQ(atalla_operator(opened, "copy", nullptr, &x, 1, output.data(), output.size(), &report), 0)
+        << atalla_library_error();
     EXPECT_EQ(output, data);
     EXPECT_FALSE(report.exact);
     EXPECT_EQ(report.runs, 2);
@@ -238,15 +257,18 @@ TEST(CInterface, CallsAnyOperator) {
     refused(with(data.data(), {3, 4}, SIZE_MAX), "a tensor cannot have 18446744073709551615 dimensions");
     refused(with(data.data(), {3, -4}, 2), "a tensor of 3x-4 has no elements");
     refused(with(data.data(), {3, 0}, 2), "a tensor of 3x0 has no elements");
-    refused(with(data.data(), {int64_t{1} << 40, int64_t{1} << 40}, 2), "a tensor cannot be as large as 1099511627776x1099511627776");
+    refused(with(data.data(), {int64_t{1} << 40, int64_t{1} << 40}, 2),
+            "a tensor cannot be as large as 1099511627776x1099511627776");
     atalla_library_close(opened);
-    EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, const char *attributes, const atalla_operand *input_0,"));
+    EXPECT_THAT(library_header(operators(), "small"), HasSubstr("static inline int SMALL_copy(const atalla_library *library, "
+                                                                "const char *attributes, const atalla_operand *input_0,"));
 }
 
 TEST(CInterface, OpensRunsAndExplains) {
     const std::filesystem::path file = std::filesystem::temp_directory_path() / fmt::format("atalla-{}.atlib", getpid());
     const std::vector<uint8_t> bytes = library_bytes(library());
-    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     atalla_library *opened = nullptr;
     ASSERT_EQ(atalla_library_open(file.c_str(), &opened), 0) << atalla_library_error();
     std::filesystem::remove(file);

@@ -5,11 +5,11 @@
 #include <gtest/gtest.h>
 
 #include "generators/kernel_run.h"
+#include "generators/registry.h"
 #include "graph_import/interpret.h"
 #include "isa/error.h"
 #include "model/aten_call.h"
 #include "model/fusion.h"
-#include "generators/registry.h"
 #include "runtime/bf16.h"
 #include "tests/model/graphs.h"
 #include "tests/support/error_of.h"
@@ -24,8 +24,10 @@ Graph chain(int layers, int64_t width, int sinus_after) {
     ValueId x = add_input(graph, "x", {4, width}, GraphInput::Kind::User);
     for (int layer = 0; layer < layers; layer++) {
         const auto seed = static_cast<unsigned>(layer);
-        const ValueId weight = add_input(graph, "w" + std::to_string(layer), {width, width}, GraphInput::Kind::Parameter, random_tensor({width, width}, seed, 0.3f));
-        const ValueId bias = add_input(graph, "b" + std::to_string(layer), {width}, GraphInput::Kind::Parameter, random_tensor({width}, seed + 100, 0.3f));
+        const ValueId weight = add_input(graph, "w" + std::to_string(layer), {width, width}, GraphInput::Kind::Parameter,
+                                         random_tensor({width, width}, seed, 0.3f));
+        const ValueId bias = add_input(graph, "b" + std::to_string(layer), {width}, GraphInput::Kind::Parameter,
+                                       random_tensor({width}, seed + 100, 0.3f));
         x = add_node(graph, "aten::linear", {{"input", x}, {"weight", weight}, {"bias", bias}}, {4, width});
         if (layer == sinus_after) x = add_node(graph, "aten::sin", {{"self", x}}, {4, width});
     }
@@ -37,7 +39,8 @@ Graph chain(int layers, int64_t width, int sinus_after) {
 }
 
 // Every linear layer as a program of its own, in bf16 between them.
-std::vector<uint16_t> one_by_one(const Graph &graph, const Machine &machine, const CompiledModel &compiled, const HostTensor &x) {
+std::vector<uint16_t> one_by_one(const Graph &graph, const Machine &machine, const CompiledModel &compiled,
+                                 const HostTensor &x) {
     std::map<ValueId, std::vector<uint16_t>> values;
     for (const GraphInput &input : graph.inputs) values[input.value] = bf16_elements(input.data ? *input.data : x);
     for (const Node &node : graph.nodes) {
@@ -49,7 +52,8 @@ std::vector<uint16_t> one_by_one(const Graph &graph, const Machine &machine, con
         const KernelDefinition kernel = found.workload->build(machine, compiled.kernels.at(0).point);
         codegen::CompileOptions options;
         options.layouts = kernel.layouts;
-        const KernelRun result = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs);
+        const KernelRun result =
+            run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs);
         EXPECT_TRUE(result.result.ok) << result.result.error;
         values[node.outputs[0]] = result.outputs.at(0);
     }
@@ -64,7 +68,7 @@ TEST_P(CompileModel, OneProgramEqualsItsKernels) {
     CompileModelOptions options;
     options.fuse = false;
     const CompiledModel compiled = compile_model(graph, machine, options);
-    ASSERT_EQ(compiled.kernels.size(), 1u);   // the layers are alike
+    ASSERT_EQ(compiled.kernels.size(), 1u);  // the layers are alike
     const auto &code = *compiled.tables.specializations[0]->code;
     EXPECT_EQ(code.routines.size(), 1u);
     EXPECT_EQ(code.calls.size(), 3u);
@@ -99,20 +103,27 @@ TEST(CompileModelSizes, CallsAreFilledUp) {
         EXPECT_EQ(result.sizes, (std::vector<int64_t>{rows, 32}));
         EXPECT_EQ(values_of<float>(result), std::vector<float>(expected.begin(), expected.begin() + rows * 32)) << rows;
     }
-    EXPECT_EQ(error_of([&] { run(compiled, random_tensor({7, 32}, 1, 1)); }), "input 'x' has sizes [7, 32], but the model is compiled for [6, 32] or [4, 32]");
+    EXPECT_EQ(error_of([&] {
+                  run(compiled, random_tensor({7, 32}, 1, 1));
+              }),
+              "input 'x' has sizes [7, 32], but the model is compiled for [6, 32] or [4, 32]");
 }
 
 TEST(CompileModelSizes, AreNotFilledUpUnlessThatIsExact) {
     CompileModelOptions options;
     options.sizes = {{{"s0", 4}}};
-    EXPECT_THAT(error_of([&] { run(compile_model(chain_of_any_batch(), find_machine("ax01"), options), random_tensor({3, 32}, 1, 1)); }), testing::HasSubstr("compiled for [4, 32]"));
+    EXPECT_THAT(error_of([&] {
+                    run(compile_model(chain_of_any_batch(), find_machine("ax01"), options), random_tensor({3, 32}, 1, 1));
+                }),
+                testing::HasSubstr("compiled for [4, 32]"));
     Graph graph = chain_of_any_batch();
     const ValueId last = std::get<ValueId>(graph.outputs[0].value);
     graph.outputs[0].value = add_node(graph, "aten::softmax.int", {{"self", last}, {"dim", SymInt(0)}}, {4, 32});
     graph.value(std::get<ValueId>(graph.outputs[0].value)).type.sizes[0] = SymInt::symbol("s0");
     options.fill = true;
-    EXPECT_EQ(error_of([&] { compile_model(graph, find_machine("ax01"), options); }),
-              "calls cannot be filled up to a larger s0: aten::softmax.int may mix what lies along s0; compile each size by itself");
+    EXPECT_EQ(
+        error_of([&] { compile_model(graph, find_machine("ax01"), options); }),
+        "calls cannot be filled up to a larger s0: aten::softmax.int may mix what lies along s0; compile each size by itself");
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, CompileModel, testing::Values("ax01", "fsim"));
@@ -129,8 +140,10 @@ TEST(CompileModelHost, TakesWhatItIsAskedTo) {
     EXPECT_EQ(counters.host_calls, 1u);
     const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0));
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.1) << i;
-    EXPECT_THAT(compiled.tables.findings, testing::Contains(testing::Pointee(testing::AllOf(testing::Field(&loadable::FindingT::target, "aten::sin"), testing::Field(&loadable::FindingT::accelerator, false),
-                                                                                           testing::Field(&loadable::FindingT::reason, "asked to run on the host")))));
+    EXPECT_THAT(compiled.tables.findings, testing::Contains(testing::Pointee(testing::AllOf(
+                                              testing::Field(&loadable::FindingT::target, "aten::sin"),
+                                              testing::Field(&loadable::FindingT::accelerator, false),
+                                              testing::Field(&loadable::FindingT::reason, "asked to run on the host")))));
 }
 
 // relu(linear(x)) + x, with the sum's operands in either order, and a chain of pointwise calls behind a host's call.
@@ -138,7 +151,9 @@ Graph residual(bool sum_first) {
     Graph graph = chain(1, 64, -1);
     const ValueId x = graph.inputs[0].value, product = graph.nodes[0].outputs[0];
     const ValueId bounded = add_node(graph, "aten::relu", {{"self", product}}, {4, 64});
-    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", sum_first ? x : bounded}, {"other", sum_first ? bounded : x}, {"alpha", SymInt(1)}}, {4, 64});
+    const ValueId sum =
+        add_node(graph, "aten::add.Tensor",
+                 {{"self", sum_first ? x : bounded}, {"other", sum_first ? bounded : x}, {"alpha", SymInt(1)}}, {4, 64});
     const ValueId far = add_node(graph, "aten::sin", {{"self", sum}}, {4, 64});
     const ValueId square = add_node(graph, "aten::mul.Tensor", {{"self", far}, {"other", far}}, {4, 64});
     graph.outputs[0].value = add_node(graph, "aten::neg", {{"self", square}}, {4, 64});
@@ -161,11 +176,12 @@ TEST(CompileModelFusion, GivesTheBitsOfItsOperators) {
             EXPECT_EQ(of_apart.device_calls, 5u);
             const auto &calls = fused.tables.specializations[0]->code->calls;
             ASSERT_EQ(calls.size(), 2u);
-            EXPECT_THAT(fused.kernels.at(0).routine.name, testing::HasSubstr(sum_first ? "add(t3, relu(linear(t0, t1, t2)))" : "add(relu(linear(t0, t1, t2)), t3)"));
+            EXPECT_THAT(fused.kernels.at(0).routine.name, testing::HasSubstr(sum_first ? "add(t3, relu(linear(t0, t1, t2)))"
+                                                                                       : "add(relu(linear(t0, t1, t2)), t3)"));
             EXPECT_THAT(fused.kernels.at(1).routine.name, testing::HasSubstr("neg(mul(t0, t0))"));
-            EXPECT_EQ(fused.tables.specializations[0]->code->routines.size(), 2u);   // the parts were measured and are not in it
+            EXPECT_EQ(fused.tables.specializations[0]->code->routines.size(), 2u);  // the parts were measured and are not in it
             const auto &fusions = fused.tables.specializations[0]->fusions;
-            ASSERT_EQ(fusions.size(), 3u);   // of those that were measured, relu(linear(..)) is in a longer one
+            ASSERT_EQ(fusions.size(), 3u);  // of those that were measured, relu(linear(..)) is in a longer one
             for (const auto &fusion : fusions) {
                 EXPECT_EQ(fusion->chosen, fusion->kernel.find("relu(linear") != 0) << fusion->kernel;
                 EXPECT_GT(fusion->cycles, 0);
@@ -187,7 +203,7 @@ TEST(CompileModelFusion, TakesWhatSavesMost) {
         return int64_t{fusion.nodes.size() == 2};
     };
     const std::vector<Fusion> fusions = find_fusions(graph, placed, two_at_most);
-    EXPECT_THAT(asked, testing::ElementsAre(2, 3, 2));   // linear, relu; linear, relu, add; mul, neg
+    EXPECT_THAT(asked, testing::ElementsAre(2, 3, 2));  // linear, relu; linear, relu, add; mul, neg
     ASSERT_EQ(fusions.size(), 2u);
     EXPECT_EQ(fusions[0].kernel.op->name(), "relu(linear(t0, t1, t2))");
     EXPECT_TRUE(find_fusions(graph, placed, [](const Fusion &) { return 0; }).empty());
@@ -215,8 +231,9 @@ TEST(CompileModelErrors, NameEveryUnknownOperator) {
     graph.nodes.back().module = "encoder.layer.0";
     graph.outputs[0].value = b;
     EXPECT_THAT([&] { compile_model(graph, find_machine("ax01")); },
-                testing::ThrowsMessage<Error>(testing::AllOf(testing::HasSubstr("has 2 of the model's operators"), testing::HasSubstr("mylib::twist (1 call)"),
-                                                             testing::HasSubstr("mylib::turn (1 call, first in encoder.layer.0)"))));
+                testing::ThrowsMessage<Error>(testing::AllOf(
+                    testing::HasSubstr("has 2 of the model's operators"), testing::HasSubstr("mylib::twist (1 call)"),
+                    testing::HasSubstr("mylib::turn (1 call, first in encoder.layer.0)"))));
     CompileModelOptions options;
     options.placement.registered = {"mylib::twist", "mylib::turn"};
     EXPECT_NO_THROW(compile_model(graph, find_machine("ax01"), options));
@@ -226,11 +243,13 @@ TEST(CompileModelErrors, NameMissingWeightsAndSizes) {
     Graph graph = chain(1, 32, -1);
     graph.inputs[1].data.reset();
     graph.inputs[1].missing = "saved with fake tensors";
-    EXPECT_THAT([&] { compile_model(graph, find_machine("ax01")); }, testing::ThrowsMessage<Error>("the value of w0 is not in the archive: saved with fake tensors"));
+    EXPECT_THAT([&] { compile_model(graph, find_machine("ax01")); },
+                testing::ThrowsMessage<Error>("the value of w0 is not in the archive: saved with fake tensors"));
     CompileModelOptions options;
     options.sizes = {{{"s0", 4}}};
     const Graph good = chain(1, 32, -1);
-    EXPECT_THAT([&] { compile_model(good, find_machine("ax01"), options); }, testing::ThrowsMessage<Error>("the model has no size 's0'"));
+    EXPECT_THAT([&] { compile_model(good, find_machine("ax01"), options); },
+                testing::ThrowsMessage<Error>("the model has no size 's0'"));
 }
 
 }  // namespace

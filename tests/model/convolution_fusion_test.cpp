@@ -1,5 +1,5 @@
-// Convolutions take their padding into their kernel, are products where their kernel has one element, and keep channels innermost
-// between such.
+// Convolutions take their padding into their kernel, are products where their kernel has one element, and keep channels
+// innermost between such.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,14 +16,26 @@ namespace atalla {
 namespace {
 
 ValueId pad(Graph &graph, ValueId x, const Sizes &added, double value, const std::vector<int64_t> &sizes) {
-    return add_node(graph, "aten::pad", {{"self", x}, {"pad", added}, {"mode", std::string("constant")}, {"value", value}}, sizes);
+    return add_node(graph, "aten::pad", {{"self", x}, {"pad", added}, {"mode", std::string("constant")}, {"value", value}},
+                    sizes);
 }
 
-ValueId convolve(Graph &graph, ValueId x, const std::vector<int64_t> &kernel, int64_t stride, int64_t padding, const std::vector<int64_t> &sizes, int64_t groups = 1) {
+ValueId convolve(Graph &graph, ValueId x, const std::vector<int64_t> &kernel, int64_t stride, int64_t padding,
+                 const std::vector<int64_t> &sizes, int64_t groups = 1) {
     const auto seed = static_cast<unsigned>(graph.inputs.size());
-    const ValueId weight = add_input(graph, "w" + std::to_string(seed), kernel, GraphInput::Kind::Parameter, random_tensor(kernel, seed, 0.3f));
-    const ValueId bias = add_input(graph, "b" + std::to_string(seed), {kernel[0]}, GraphInput::Kind::Parameter, random_tensor({kernel[0]}, seed + 100, 0.3f));
-    return add_node(graph, "aten::conv2d", {{"input", x}, {"weight", weight}, {"bias", bias}, {"stride", Sizes{stride, stride}}, {"padding", Sizes{padding, padding}}, {"dilation", Sizes{1, 1}}, {"groups", SymInt(groups)}}, sizes);
+    const ValueId weight =
+        add_input(graph, "w" + std::to_string(seed), kernel, GraphInput::Kind::Parameter, random_tensor(kernel, seed, 0.3f));
+    const ValueId bias = add_input(graph, "b" + std::to_string(seed), {kernel[0]}, GraphInput::Kind::Parameter,
+                                   random_tensor({kernel[0]}, seed + 100, 0.3f));
+    return add_node(graph, "aten::conv2d",
+                    {{"input", x},
+                     {"weight", weight},
+                     {"bias", bias},
+                     {"stride", Sizes{stride, stride}},
+                     {"padding", Sizes{padding, padding}},
+                     {"dilation", Sizes{1, 1}},
+                     {"groups", SymInt(groups)}},
+                    sizes);
 }
 
 void output(Graph &graph, ValueId id) {
@@ -37,7 +49,8 @@ void output(Graph &graph, ValueId id) {
 void expect_right(const Graph &graph, const HostTensor &x, const CompileModelOptions &options, size_t calls) {
     const CompiledModel compiled = compile_model(graph, find_machine("ax01"), options);
     EXPECT_EQ(compiled.tables.specializations[0]->code->calls.size(), calls);
-    const std::vector<float> result = values_of<float>(run(compiled, x)), expected = values_of<float>(*interpret(graph, {x}).outputs.at(0));
+    const std::vector<float> result = values_of<float>(run(compiled, x)),
+                             expected = values_of<float>(*interpret(graph, {x}).outputs.at(0));
     ASSERT_EQ(result.size(), expected.size());
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.08) << i;
 }
@@ -65,9 +78,10 @@ TEST(PaddingFusion, JoinsSidesThatDiffer) {
 }
 
 TEST(PaddingFusion, LeavesWhatAddsNoZeros) {
-    for (const Graph &graph : {padded(1, 0), padded(0, -1)}) EXPECT_TRUE(find_padding_fusions(graph, place_nodes(graph, {})).empty());
+    for (const Graph &graph : {padded(1, 0), padded(0, -1)})
+        EXPECT_TRUE(find_padding_fusions(graph, place_nodes(graph, {})).empty());
     Graph graph = padded(0, 0);
-    output(graph, graph.nodes[0].outputs[0]);   // the frame is read elsewhere
+    output(graph, graph.nodes[0].outputs[0]);  // the frame is read elsewhere
     EXPECT_TRUE(find_padding_fusions(graph, place_nodes(graph, {})).empty());
 }
 
@@ -98,18 +112,23 @@ TEST(ConvolutionFusion, MultipliesPlacesAlone) {
     EXPECT_EQ(with_relu[0].kernel.op->name(), "relu(conv2d(t0, t1, t2, dilation=[1,1], padding=[0,0], stride=[2,2]))");
 }
 
-// As mobile networks have it: a linear layer over the channels, a convolution of each channel whose padding differs, and back, beside
-// what came in; then the mean over the places.
+// As mobile networks have it: a linear layer over the channels, a convolution of each channel whose padding differs, and back,
+// beside what came in; then the mean over the places.
 Graph inverted_residual() {
     Graph graph;
     const ValueId x = add_input(graph, "x", {1, 16, 12, 12}, GraphInput::Kind::User);
     const ValueId first = convolve(graph, x, {16, 16, 1, 1}, 1, 0, {1, 16, 12, 12});
-    const ValueId wide = add_node(graph, "aten::relu", {{"self", convolve(graph, first, {40, 16, 1, 1}, 1, 0, {1, 40, 12, 12})}}, {1, 40, 12, 12});
+    const ValueId wide = add_node(graph, "aten::relu",
+                                  {{"self", convolve(graph, first, {40, 16, 1, 1}, 1, 0, {1, 40, 12, 12})}}, {1, 40, 12, 12});
     const ValueId framed = pad(graph, wide, {SymInt(0), SymInt(2), SymInt(1), SymInt(1)}, 0, {1, 40, 14, 14});
-    const ValueId each = add_node(graph, "aten::relu", {{"self", convolve(graph, framed, {40, 1, 3, 3}, 1, 0, {1, 40, 12, 12}, 40)}}, {1, 40, 12, 12});
+    const ValueId each = add_node(
+        graph, "aten::relu", {{"self", convolve(graph, framed, {40, 1, 3, 3}, 1, 0, {1, 40, 12, 12}, 40)}}, {1, 40, 12, 12});
     const ValueId narrow = convolve(graph, each, {16, 40, 1, 1}, 1, 0, {1, 16, 12, 12});
-    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", first}, {"other", narrow}, {"alpha", SymInt(1)}}, {1, 16, 12, 12});
-    const ValueId mean = add_node(graph, "aten::mean.dim", {{"self", sum}, {"dim", Sizes{-1, -2}}, {"keepdim", true}, {"dtype", std::monostate{}}}, {1, 16, 1, 1});
+    const ValueId sum =
+        add_node(graph, "aten::add.Tensor", {{"self", first}, {"other", narrow}, {"alpha", SymInt(1)}}, {1, 16, 12, 12});
+    const ValueId mean =
+        add_node(graph, "aten::mean.dim",
+                 {{"self", sum}, {"dim", Sizes{-1, -2}}, {"keepdim", true}, {"dtype", std::monostate{}}}, {1, 16, 1, 1});
     output(graph, mean);
     return graph;
 }
@@ -124,9 +143,10 @@ TEST(ChannelsInside, StayThereBetweenConvolutions) {
     for (const Node &node : inside.nodes) calls[node.target]++;
     EXPECT_EQ(calls["aten::linear"], 3);
     EXPECT_EQ(calls["aten::conv2d"], 1);
-    EXPECT_EQ(calls["aten::permute"], 3);   // the image once, and around the convolution of each channel
+    EXPECT_EQ(calls["aten::permute"], 3);  // the image once, and around the convolution of each channel
     const HostTensor x = random_tensor({1, 16, 12, 12}, 3, 1);
-    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)),
+                             result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
     ASSERT_EQ(result.size(), expected.size());
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 1e-5) << i;
 }
@@ -142,8 +162,11 @@ TEST(ChannelsInside, IsTakenWhereItIsFaster) {
         return names;
     };
     const CompiledModel compiled = compile_model(graph, find_machine("ax01"), options);
-    EXPECT_THAT(names_of(compiled), testing::HasSubstr("relu(conv_depthwise_nhwc(t0, t1, t2, padding=[1,0,1,2], stride=[1,1])) 1x12x12x40,3x3x40,40"));
-    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(run(compiled, x));
+    EXPECT_THAT(
+        names_of(compiled),
+        testing::HasSubstr("relu(conv_depthwise_nhwc(t0, t1, t2, padding=[1,0,1,2], stride=[1,1])) 1x12x12x40,3x3x40,40"));
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)),
+                             result = values_of<float>(run(compiled, x));
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 0.05) << i;
     options.passes.skipped = {"channels"};
     EXPECT_THAT(names_of(compile_model(graph, find_machine("ax01"), options)), testing::Not(testing::HasSubstr("nhwc")));
@@ -153,12 +176,23 @@ TEST(ChannelsInside, IsTakenWhereItIsFaster) {
 Graph residual_block() {
     Graph graph;
     const ValueId x = add_input(graph, "x", {1, 32, 8, 8}, GraphInput::Kind::User);
-    const ValueId first = add_node(graph, "aten::relu", {{"self", convolve(graph, x, {32, 32, 3, 3}, 1, 1, {1, 32, 8, 8})}}, {1, 32, 8, 8});
-    const ValueId deep = add_node(graph, "aten::relu", {{"self", convolve(graph, first, {40, 32, 3, 3}, 2, 1, {1, 40, 4, 4})}}, {1, 40, 4, 4});
+    const ValueId first =
+        add_node(graph, "aten::relu", {{"self", convolve(graph, x, {32, 32, 3, 3}, 1, 1, {1, 32, 8, 8})}}, {1, 32, 8, 8});
+    const ValueId deep =
+        add_node(graph, "aten::relu", {{"self", convolve(graph, first, {40, 32, 3, 3}, 2, 1, {1, 40, 4, 4})}}, {1, 40, 4, 4});
     const ValueId beside = convolve(graph, first, {40, 32, 1, 1}, 2, 0, {1, 40, 4, 4});
-    const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", deep}, {"other", beside}, {"alpha", SymInt(1)}}, {1, 40, 4, 4});
-    const ValueId pooled = add_node(graph, "aten::max_pool2d", {{"self", sum}, {"kernel_size", Sizes{3, 3}}, {"stride", Sizes{1, 1}}, {"padding", Sizes{1, 1}}, {"dilation", Sizes{1, 1}}, {"ceil_mode", false}}, {1, 40, 4, 4});
-    output(graph, add_node(graph, "aten::cat", {{"tensors", std::vector<ValueId>{sum, pooled}}, {"dim", SymInt(-3)}}, {1, 80, 4, 4}));
+    const ValueId sum =
+        add_node(graph, "aten::add.Tensor", {{"self", deep}, {"other", beside}, {"alpha", SymInt(1)}}, {1, 40, 4, 4});
+    const ValueId pooled = add_node(graph, "aten::max_pool2d",
+                                    {{"self", sum},
+                                     {"kernel_size", Sizes{3, 3}},
+                                     {"stride", Sizes{1, 1}},
+                                     {"padding", Sizes{1, 1}},
+                                     {"dilation", Sizes{1, 1}},
+                                     {"ceil_mode", false}},
+                                    {1, 40, 4, 4});
+    output(graph,
+           add_node(graph, "aten::cat", {{"tensors", std::vector<ValueId>{sum, pooled}}, {"dim", SymInt(-3)}}, {1, 80, 4, 4}));
     return graph;
 }
 
@@ -170,18 +204,21 @@ TEST(ChannelsInside, StayThereBetweenWindows) {
     verify(inside);
     remove_dead(inside);
     const HostTensor x = random_tensor({1, 32, 8, 8}, 3, 1);
-    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)), result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {x}).outputs.at(0)),
+                             result = values_of<float>(*interpret(inside, {x}).outputs.at(0));
     ASSERT_EQ(result.size(), expected.size());
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 1e-5) << i;
 
-    // All but the first convolution become kernels of images with channels innermost; of the transposes those behind it and of what goes out stay.
+    // All but the first convolution become kernels of images with channels innermost; of the transposes those behind it and of
+    // what goes out stay.
     const std::vector<PlacedNode> placed = place_nodes(inside, {});
     const std::vector<Fusion> fusions = find_channels_fusions(inside, placed, [](const Fusion &) { return int64_t{1}; });
     ASSERT_EQ(fusions.size(), 3u);
     for (const Fusion &fusion : fusions) EXPECT_THAT(fusion.kernel.workload->title(), testing::HasSubstr("layout nhwc"));
     std::vector<PlacedNode> applied = placed;
     for (const Fusion &fusion : fusions) apply(fusion, applied);
-    const auto transposes = std::ranges::count_if(applied, [](const PlacedNode &node) { return node.place == PlacedNode::Device && node.op->name() == "permute"; });
+    const auto transposes = std::ranges::count_if(
+        applied, [](const PlacedNode &node) { return node.place == PlacedNode::Device && node.op->name() == "permute"; });
     EXPECT_EQ(transposes, 2);
 
     CompileModelOptions options;
@@ -190,30 +227,45 @@ TEST(ChannelsInside, StayThereBetweenWindows) {
     for (size_t i = 0; i < computed.size(); i++) EXPECT_NEAR(computed[i], expected[i], 0.08) << i;
 }
 
-// A chain that begins behind a pooling of planes: what it makes is turned once for the convolution and for the sum, and all is turned back once.
+// A chain that begins behind a pooling of planes: what it makes is turned once for the convolution and for the sum, and all is
+// turned back once.
 TEST(ChannelsInside, BeginBehindPooling) {
     Graph graph;
     const ValueId x = add_input(graph, "x", {1, 64, 8, 8}, GraphInput::Kind::User);
-    const ValueId pooled = add_node(graph, "aten::max_pool2d", {{"self", x}, {"kernel_size", Sizes{2, 2}}, {"stride", Sizes{2, 2}}, {"padding", Sizes{0, 0}}, {"dilation", Sizes{1, 1}}, {"ceil_mode", false}}, {1, 64, 4, 4});
-    const ValueId first = add_node(graph, "aten::relu", {{"self", convolve(graph, pooled, {64, 64, 3, 3}, 1, 1, {1, 64, 4, 4})}}, {1, 64, 4, 4});
+    const ValueId pooled = add_node(graph, "aten::max_pool2d",
+                                    {{"self", x},
+                                     {"kernel_size", Sizes{2, 2}},
+                                     {"stride", Sizes{2, 2}},
+                                     {"padding", Sizes{0, 0}},
+                                     {"dilation", Sizes{1, 1}},
+                                     {"ceil_mode", false}},
+                                    {1, 64, 4, 4});
+    const ValueId first =
+        add_node(graph, "aten::relu", {{"self", convolve(graph, pooled, {64, 64, 3, 3}, 1, 1, {1, 64, 4, 4})}}, {1, 64, 4, 4});
     const ValueId second = convolve(graph, first, {64, 64, 3, 3}, 1, 1, {1, 64, 4, 4});
-    output(graph, add_node(graph, "aten::add.Tensor", {{"self", pooled}, {"other", second}, {"alpha", SymInt(1)}}, {1, 64, 4, 4}));
+    output(graph,
+           add_node(graph, "aten::add.Tensor", {{"self", pooled}, {"other", second}, {"alpha", SymInt(1)}}, {1, 64, 4, 4}));
     Graph inside = clone(graph);
     EXPECT_GT(place_channels_of_windows(inside), 0);
     verify(inside);
     remove_dead(inside);
     const HostTensor image = random_tensor({1, 64, 8, 8}, 3, 1);
-    const std::vector<float> expected = values_of<float>(*interpret(graph, {image}).outputs.at(0)), result = values_of<float>(*interpret(inside, {image}).outputs.at(0));
+    const std::vector<float> expected = values_of<float>(*interpret(graph, {image}).outputs.at(0)),
+                             result = values_of<float>(*interpret(inside, {image}).outputs.at(0));
     ASSERT_EQ(result.size(), expected.size());
     for (size_t i = 0; i < result.size(); i++) EXPECT_NEAR(result[i], expected[i], 1e-5) << i;
     std::vector<PlacedNode> placed = place_nodes(inside, {});
     const std::vector<Fusion> fusions = find_channels_fusions(inside, placed, [](const Fusion &) { return int64_t{1}; });
     EXPECT_EQ(fusions.size(), 2u);
     for (const Fusion &fusion : fusions) apply(fusion, placed);
-    EXPECT_EQ(std::ranges::count_if(placed, [](const PlacedNode &node) { return node.place == PlacedNode::Device && node.op->name() == "permute"; }), 2);
+    EXPECT_EQ(
+        std::ranges::count_if(
+            placed, [](const PlacedNode &node) { return node.place == PlacedNode::Device && node.op->name() == "permute"; }),
+        2);
 }
 
-// With weights as PyTorch has them the kernel whose channels are innermost takes more cycles than it saves, or none compiles; packed, it takes fewer.
+// With weights as PyTorch has them the kernel whose channels are innermost takes more cycles than it saves, or none compiles;
+// packed, it takes fewer.
 TEST(ChannelsInside, AreMeasuredWithArrangedWeights) {
     Graph graph;
     const ValueId x = add_input(graph, "x", {1, 4, 4, 512}, GraphInput::Kind::User);
@@ -224,14 +276,22 @@ TEST(ChannelsInside, AreMeasuredWithArrangedWeights) {
     options.kernels.measured = 1;
     const CompiledModel compiled = compile_model(graph, find_machine("ax01"), options);
     ASSERT_EQ(compiled.kernels.size(), 1u);
-    EXPECT_THAT(compiled.kernels[0].routine.name, testing::AllOf(testing::HasSubstr("layout nhwc"), testing::HasSubstr("weight-layout packed")));
+    EXPECT_THAT(compiled.kernels[0].routine.name,
+                testing::AllOf(testing::HasSubstr("layout nhwc"), testing::HasSubstr("weight-layout packed")));
 }
 
 Graph relu_and_pooling(int64_t channels) {
     Graph graph;
     const ValueId x = add_input(graph, "x", {1, channels, 8, 8}, GraphInput::Kind::User);
     const ValueId above = add_node(graph, "aten::relu", {{"self", x}}, {1, channels, 8, 8});
-    output(graph, add_node(graph, "aten::max_pool2d", {{"self", above}, {"kernel_size", Sizes{3, 3}}, {"stride", Sizes{2, 2}}, {"padding", Sizes{1, 1}}, {"dilation", Sizes{1, 1}}, {"ceil_mode", false}}, {1, channels, 4, 4}));
+    output(graph, add_node(graph, "aten::max_pool2d",
+                           {{"self", above},
+                            {"kernel_size", Sizes{3, 3}},
+                            {"stride", Sizes{2, 2}},
+                            {"padding", Sizes{1, 1}},
+                            {"dilation", Sizes{1, 1}},
+                            {"ceil_mode", false}},
+                           {1, channels, 4, 4}));
     return graph;
 }
 
@@ -248,7 +308,7 @@ TEST(ChannelsInside, ReluComesBehindTheFirstMaxima) {
     EXPECT_EQ(values_of<float>(*interpret(graph, {x}).outputs.at(0)), values_of<float>(*interpret(changed, {x}).outputs.at(0)));
     Graph few = relu_and_pooling(31), read = relu_and_pooling(32);
     EXPECT_EQ(place_channels_of_windows(few), 0);
-    output(read, read.nodes[0].outputs[0]);   // all elements are wanted
+    output(read, read.nodes[0].outputs[0]);  // all elements are wanted
     place_channels_of_windows(read);
     EXPECT_EQ(read.nodes[0].target, "aten::relu");
 }

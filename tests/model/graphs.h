@@ -28,7 +28,8 @@ inline TensorType type_of(const std::vector<int64_t> &sizes) {
     return type;
 }
 
-inline ValueId add_input(Graph &graph, const std::string &name, std::vector<int64_t> sizes, GraphInput::Kind kind, std::optional<HostTensor> data = {}) {
+inline ValueId add_input(Graph &graph, const std::string &name, std::vector<int64_t> sizes, GraphInput::Kind kind,
+                         std::optional<HostTensor> data = {}) {
     const ValueId id = graph.add_value(name, type_of(sizes));
     GraphInput input;
     input.kind = kind;
@@ -39,7 +40,8 @@ inline ValueId add_input(Graph &graph, const std::string &name, std::vector<int6
     return id;
 }
 
-inline ValueId add_node(Graph &graph, const std::string &target, std::vector<NamedArgument> arguments, std::vector<int64_t> sizes) {
+inline ValueId add_node(Graph &graph, const std::string &target, std::vector<NamedArgument> arguments,
+                        std::vector<int64_t> sizes) {
     const ValueId id = graph.add_value("v", type_of(sizes));
     Node node;
     node.target = target;

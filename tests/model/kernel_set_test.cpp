@@ -61,7 +61,8 @@ TEST_F(Prices, AreThoseOfSearchesSideBySide) {
     EXPECT_EQ(ahead.cycles(op, softmax.workload, Effort::Quick), alone.cycles(op, softmax.workload, Effort::Quick));
     ahead.search_ahead({softmax, other}, Effort::Full);
     for (const PlacedNode &kernel : {softmax, other}) {
-        const ChosenKernel &found = ahead.kernels()[ahead.add(op, kernel.workload)], &expected = alone.kernels()[alone.add(op, kernel.workload)];
+        const ChosenKernel &found = ahead.kernels()[ahead.add(op, kernel.workload)],
+                           &expected = alone.kernels()[alone.add(op, kernel.workload)];
         EXPECT_EQ(found.point, expected.point);
         EXPECT_EQ(found.cycles, expected.cycles);
     }

@@ -14,11 +14,20 @@ const std::vector<int64_t> sizes = {8, 64};
 
 struct Sum {
     Graph graph;
-    ValueId a = add_input(graph, "a", sizes, GraphInput::Kind::User), b = add_input(graph, "b", sizes, GraphInput::Kind::User), c = add_input(graph, "c", sizes, GraphInput::Kind::User);
+    ValueId a = add_input(graph, "a", sizes, GraphInput::Kind::User), b = add_input(graph, "b", sizes, GraphInput::Kind::User),
+            c = add_input(graph, "c", sizes, GraphInput::Kind::User);
 
-    ValueId add(ValueId self, ValueId other, int64_t alpha = 1) { return add_node(graph, "aten::add.Tensor", {{"self", self}, {"other", other}, {"alpha", SymInt(alpha)}}, sizes); }
+    ValueId add(ValueId self, ValueId other, int64_t alpha = 1) {
+        return add_node(graph, "aten::add.Tensor", {{"self", self}, {"other", other}, {"alpha", SymInt(alpha)}}, sizes);
+    }
     ValueId norm(ValueId of) {
-        return add_node(graph, "aten::layer_norm", {{"input", of}, {"normalized_shape", Sizes{SymInt(64)}}, {"weight", std::monostate{}}, {"bias", std::monostate{}}, {"eps", 1e-5}}, sizes);
+        return add_node(graph, "aten::layer_norm",
+                        {{"input", of},
+                         {"normalized_shape", Sizes{SymInt(64)}},
+                         {"weight", std::monostate{}},
+                         {"bias", std::monostate{}},
+                         {"eps", 1e-5}},
+                        sizes);
     }
     void output(ValueId of) {
         GraphOutput one;
@@ -30,7 +39,8 @@ struct Sum {
     std::vector<size_t> candidates() {
         std::vector<size_t> lengths;
         const std::vector<PlacedNode> placed = place_nodes(graph, {});
-        for (const Fusion &fusion : norm_fusions(graph, placed, graph.uses(), static_cast<int32_t>(graph.nodes.size()) - 1)) lengths.push_back(fusion.nodes.size() - 1);
+        for (const Fusion &fusion : norm_fusions(graph, placed, graph.uses(), static_cast<int32_t>(graph.nodes.size()) - 1))
+            lengths.push_back(fusion.nodes.size() - 1);
         return lengths;
     }
 };
@@ -87,7 +97,10 @@ TEST(NormFusion, GoesInFrontOfAProduct) {
     for (const bool read_twice : {false, true}) {
         Sum sum;
         const ValueId weight = add_input(sum.graph, "w", {96, 64}, GraphInput::Kind::User), norm = sum.norm(sum.a);
-        const auto product = [&](ValueId of) { return add_node(sum.graph, "aten::linear", {{"input", of}, {"weight", weight}, {"bias", std::monostate{}}}, {8, 96}); };
+        const auto product = [&](ValueId of) {
+            return add_node(sum.graph, "aten::linear", {{"input", of}, {"weight", weight}, {"bias", std::monostate{}}},
+                            {8, 96});
+        };
         sum.output(product(norm));
         if (read_twice) sum.output(norm);
         const std::vector<PlacedNode> placed = place_nodes(sum.graph, {});
@@ -103,7 +116,8 @@ TEST(NormFusion, GoesInFrontOfAProduct) {
             const CompiledModel compiled = compile_model(sum.graph, find_machine("ax01"), options);
             EXPECT_EQ(compiled.tables.specializations[0]->code->calls.size(), calls);
             Context context(Model::from_bytes(compiled.bytes, "norm.atl"));
-            for (unsigned i = 0; i < 4; i++) context.set_input(i, random_tensor(i < 3 ? sizes : std::vector<int64_t>{96, 64}, i, 2));
+            for (unsigned i = 0; i < 4; i++)
+                context.set_input(i, random_tensor(i < 3 ? sizes : std::vector<int64_t>{96, 64}, i, 2));
             context.run();
             return bf16_elements(context.output(0));
         };

@@ -1,4 +1,5 @@
-// The plan that is printed and drawn is the one that the loadable runs: order, sides, and tensors that do not overlap while alive.
+// The plan that is printed and drawn is the one that the loadable runs: order, sides, and tensors that do not overlap while
+// alive.
 #include "model/plan.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,8 @@ Graph two_chains() {
     const ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
     std::vector<ValueId> ends;
     for (int chain = 0; chain < 2; chain++) {
-        const ValueId soft = add_node(graph, "aten::softmax.int", {{"self", chain == 0 ? x : ends[0]}, {"dim", SymInt(1)}}, sizes);
+        const ValueId soft =
+            add_node(graph, "aten::softmax.int", {{"self", chain == 0 ? x : ends[0]}, {"dim", SymInt(1)}}, sizes);
         const ValueId far = add_node(graph, "aten::sin", {{"self", soft}}, sizes);
         const ValueId sum = add_node(graph, "aten::add.Tensor", {{"self", soft}, {"other", far}, {"alpha", SymInt(1)}}, sizes);
         ends.push_back(add_node(graph, "aten::softmax.int", {{"self", sum}, {"dim", SymInt(1)}}, sizes));
@@ -44,7 +46,7 @@ CompiledModel compiled(bool with_host) {
 
 // Tensors that are alive at the same time do not overlap, and what is made once is there from then on.
 void expect_sound(const CompiledModel &model) {
-    constexpr int64_t alignment = 2048;   // a page of the DRAM
+    constexpr int64_t alignment = 2048;  // a page of the DRAM
     ASSERT_EQ(model.plans.size(), 1u);
     const ModelPlan &plan = model.plans[0];
     std::map<std::string, const PlannedTensor *> tensors;
@@ -55,7 +57,8 @@ void expect_sound(const CompiledModel &model) {
         EXPECT_LE(a.first, a.last) << a.name;
         for (const PlannedTensor &b : plan.tensors) {
             if (&a == &b) continue;
-            const bool together = a.first <= b.last && b.first <= a.last, overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+            const bool together = a.first <= b.last && b.first <= a.last,
+                       overlap = a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
             EXPECT_FALSE(together && overlap) << a.name << " and " << b.name;
         }
     }
@@ -68,7 +71,8 @@ void expect_sound(const CompiledModel &model) {
         if (i > 0) {
             const PlannedCall &before = plan.calls[i - 1];
             EXPECT_LT(before.time, call.time) << call.result;
-            EXPECT_EQ(before.segment + (before.device != call.device), call.segment) << call.result << ": neighbours on one side are one segment";
+            EXPECT_EQ(before.segment + (before.device != call.device), call.segment)
+                << call.result << ": neighbours on one side are one segment";
         }
         const auto tensor = tensors.find(call.result);
         if (call.device) {
@@ -103,7 +107,8 @@ TEST(ModelPlan, OfExportedModelsIsSound) {
     EXPECT_GE(models, 20u);
 }
 
-// Four branches that do not need each other, each with a host's sinus in its middle, are in three segments in whichever order they come.
+// Four branches that do not need each other, each with a host's sinus in its middle, are in three segments in whichever order
+// they come.
 TEST(ModelPlan, CrossingsAreFewest) {
     Graph graph;
     graph.name = "branches";
@@ -126,7 +131,8 @@ TEST(ModelPlan, CrossingsAreFewest) {
     EXPECT_EQ(model.plans[0].segments(), 3u);
 }
 
-// Two branches of the same kernels, of which neither needs the other: each kernel is called twice while its code is in the instruction cache.
+// Two branches of the same kernels, of which neither needs the other: each kernel is called twice while its code is in the
+// instruction cache.
 TEST(ModelPlan, CallsOfAKernelFollowEachOther) {
     Graph graph;
     graph.name = "branches";
@@ -167,15 +173,18 @@ TEST(ModelPlan, CallsAreThoseOfTheLoadable) {
     EXPECT_EQ(plan.segments(), model.tables.specializations[0]->steps.size());
     EXPECT_EQ(sides[0], "accelerator");
     EXPECT_EQ(sides[1], "host");
-    EXPECT_TRUE(std::is_sorted(plan.calls.begin(), plan.calls.end(), [](const PlannedCall &a, const PlannedCall &b) { return a.time < b.time; }));
+    EXPECT_TRUE(std::is_sorted(plan.calls.begin(), plan.calls.end(),
+                               [](const PlannedCall &a, const PlannedCall &b) { return a.time < b.time; }));
 }
 
 TEST(ModelPlan, IsPrintedAndDrawn) {
     const ModelPlan plan = compiled(true).plans[0];
-    EXPECT_THAT(plan_text(plan), testing::AllOf(testing::HasSubstr("softmax 16x64"), testing::HasSubstr("asked to run on the host"),
-                                                testing::HasSubstr("8 calls in 5 segments"), testing::HasSubstr("are alive at a time at most")));
+    EXPECT_THAT(plan_text(plan),
+                testing::AllOf(testing::HasSubstr("softmax 16x64"), testing::HasSubstr("asked to run on the host"),
+                               testing::HasSubstr("8 calls in 5 segments"), testing::HasSubstr("are alive at a time at most")));
     const std::string svg = plan_svg(plan);
-    EXPECT_THAT(svg, testing::AllOf(testing::StartsWith("<svg"), testing::EndsWith("</svg>\n"), testing::HasSubstr("<polyline")));
+    EXPECT_THAT(svg,
+                testing::AllOf(testing::StartsWith("<svg"), testing::EndsWith("</svg>\n"), testing::HasSubstr("<polyline")));
     size_t boxes = 0;
     for (size_t at = svg.find("<title>"); at != std::string::npos; at = svg.find("<title>", at + 1)) boxes++;
     EXPECT_EQ(boxes, plan.tensors.size());

@@ -18,8 +18,12 @@ Graph two_layers(bool read_twice) {
     const ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
     const ValueId w1 = add_input(graph, "w1", {256, 64}, GraphInput::Kind::Parameter, random_tensor({256, 64}, 1, 0.2f));
     const ValueId w2 = add_input(graph, "w2", {64, 256}, GraphInput::Kind::Parameter, random_tensor({64, 256}, 2, 0.2f));
-    const auto product = [&](ValueId of, ValueId weight, std::vector<int64_t> result) { return add_node(graph, "aten::linear", {{"input", of}, {"weight", weight}, {"bias", std::monostate{}}}, std::move(result)); };
-    const ValueId middle = add_node(graph, "aten::gelu", {{"self", product(x, w1, {32, 256})}, {"approximate", std::string("none")}}, {32, 256});
+    const auto product = [&](ValueId of, ValueId weight, std::vector<int64_t> result) {
+        return add_node(graph, "aten::linear", {{"input", of}, {"weight", weight}, {"bias", std::monostate{}}},
+                        std::move(result));
+    };
+    const ValueId middle =
+        add_node(graph, "aten::gelu", {{"self", product(x, w1, {32, 256})}, {"approximate", std::string("none")}}, {32, 256});
     for (const ValueId id : {product(middle, w2, sizes), middle}) {
         if (id == middle && !read_twice) continue;
         GraphOutput output;

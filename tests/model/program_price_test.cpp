@@ -22,8 +22,10 @@ Graph layers(int count) {
     Graph graph;
     ValueId x = add_input(graph, "x", sizes, GraphInput::Kind::User);
     for (int layer = 0; layer < count; layer++) {
-        const ValueId weight = add_input(graph, "w" + std::to_string(layer), {64, 64}, GraphInput::Kind::Parameter, random_tensor({64, 64}, static_cast<unsigned>(layer), 0.3f));
-        const ValueId product = add_node(graph, "aten::linear", {{"input", x}, {"weight", weight}, {"bias", std::monostate{}}}, sizes);
+        const ValueId weight = add_input(graph, "w" + std::to_string(layer), {64, 64}, GraphInput::Kind::Parameter,
+                                         random_tensor({64, 64}, static_cast<unsigned>(layer), 0.3f));
+        const ValueId product =
+            add_node(graph, "aten::linear", {{"input", x}, {"weight", weight}, {"bias", std::monostate{}}}, sizes);
         x = add_node(graph, "aten::relu", {{"self", product}}, sizes);
     }
     GraphOutput output;
@@ -34,7 +36,7 @@ Graph layers(int count) {
 }
 
 struct Outcome {
-    bool chosen = false;   // the one fusion
+    bool chosen = false;  // the one fusion
     int64_t together = 0, apart = 0, cycles = 0;
     std::vector<uint16_t> result;
 };
@@ -55,7 +57,8 @@ protected:
         EXPECT_EQ(fusions.size(), 1u);
         ContextCounters counters;
         const HostTensor result = run(model, random_tensor(sizes, 3, 2), &counters);
-        return {fusions.at(0)->chosen, fusions[0]->cycles, fusions[0]->apart, static_cast<int64_t>(counters.last.cycles), bf16_elements(result)};
+        return {fusions.at(0)->chosen, fusions[0]->cycles, fusions[0]->apart, static_cast<int64_t>(counters.last.cycles),
+                bf16_elements(result)};
     }
     std::string content() const {
         std::ifstream stream(file);

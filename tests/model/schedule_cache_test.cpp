@@ -18,7 +18,8 @@ protected:
     void SetUp() override { std::filesystem::remove_all(folder); }
     void TearDown() override { std::filesystem::remove_all(folder); }
 
-    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "atalla_schedule_cache_test", file = folder / "below" / "cache.jsonl";
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "atalla_schedule_cache_test",
+                                file = folder / "below" / "cache.jsonl";
     const Operator &op = find_operator("relu");
     const std::shared_ptr<const Workload> workload = op.workload_of({{"x", {16, 96}}}, {});
 

@@ -22,7 +22,9 @@ protected:
     void SetUp() override { std::filesystem::remove(file); }
     void TearDown() override { std::filesystem::remove(file); }
 
-    std::shared_ptr<const Workload> workload_of(const std::string &name) const { return find_operator(name).workload_of({{"x", {16, 96}}}, {}); }
+    std::shared_ptr<const Workload> workload_of(const std::string &name) const {
+        return find_operator(name).workload_of({{"x", {16, 96}}}, {});
+    }
     Point preferred() const {
         KernelSet kernels(machine, {});
         return kernels.kernels()[kernels.add(op, right)].point;
@@ -36,7 +38,8 @@ protected:
 
 TEST_F(Verify, AScheduleWithWrongResultsGivesWayToTheNext) {
     const Point first = preferred();
-    const auto workload = std::make_shared<WrongWorkload>(right, [&](const Machine &on, const Point &point) { return (point == first ? other : right)->build(on, point); });
+    const auto workload = std::make_shared<WrongWorkload>(
+        right, [&](const Machine &on, const Point &point) { return (point == first ? other : right)->build(on, point); });
     ScheduleCache cache(file);
     KernelOptions options;
     options.cache = &cache;
@@ -45,7 +48,9 @@ TEST_F(Verify, AScheduleWithWrongResultsGivesWayToTheNext) {
     EXPECT_EQ(kernels.kernels().back().point, first);
     EXPECT_FALSE(kernels.verify({-1, index}));
     EXPECT_FALSE(kernels.kernels().back().verified);
-    EXPECT_THAT(kernels.notes(), ElementsAre(AllOf(HasSubstr("relu 16x96: the schedule " + first.assignments() + " gives wrong results and is passed over: "), HasSubstr("elements of result differ"))));
+    EXPECT_THAT(kernels.notes(), ElementsAre(AllOf(HasSubstr("relu 16x96: the schedule " + first.assignments() +
+                                                             " gives wrong results and is passed over: "),
+                                                   HasSubstr("elements of result differ"))));
     const auto next = static_cast<int>(kernels.add(op, workload));
     const ChosenKernel chosen = kernels.kernels().back();
     EXPECT_NE(chosen.point, first);
@@ -61,7 +66,8 @@ TEST_F(Verify, AScheduleWithWrongResultsGivesWayToTheNext) {
 
 TEST_F(Verify, WhatIsKeptUnverifiedIsVerified) {
     const Point first = preferred();
-    const auto workload = std::make_shared<WrongWorkload>(right, [&](const Machine &on, const Point &point) { return (point == first ? other : right)->build(on, point); });
+    const auto workload = std::make_shared<WrongWorkload>(
+        right, [&](const Machine &on, const Point &point) { return (point == first ? other : right)->build(on, point); });
     for (const bool verify : {false, true}) {
         ScheduleCache cache(file);
         KernelOptions options;
@@ -74,7 +80,8 @@ TEST_F(Verify, WhatIsKeptUnverifiedIsVerified) {
 }
 
 TEST_F(Verify, TheUnoptimizedScheduleIsTheLast) {
-    const auto workload = std::make_shared<WrongWorkload>(right, [&](const Machine &on, const Point &point) { return other->build(on, point); });
+    const auto workload =
+        std::make_shared<WrongWorkload>(right, [&](const Machine &on, const Point &point) { return other->build(on, point); });
     KernelSet kernels(machine, {});
     while (!kernels.verify({static_cast<int>(kernels.add(op, workload))})) ASSERT_LT(kernels.notes().size(), 100u);
     EXPECT_EQ(kernels.kernels().back().from, "naive");
@@ -83,9 +90,10 @@ TEST_F(Verify, TheUnoptimizedScheduleIsTheLast) {
 
 TEST_F(Verify, WithoutARightScheduleThereIsNoKernel) {
     struct AllWrong : WrongWorkload {
-        AllWrong(std::shared_ptr<const Workload> right, std::shared_ptr<const Workload> other) : WrongWorkload(std::move(right), nullptr), other_(std::move(other)) {}
+        AllWrong(std::shared_ptr<const Workload> right, std::shared_ptr<const Workload> other)
+            : WrongWorkload(std::move(right), nullptr), other_(std::move(other)) {}
         KernelDefinition build(const Machine &on, const Point &point) const override { return other_->build(on, point); }
-        double flops() const override { return 1e12; }   // so that the host says what is right
+        double flops() const override { return 1e12; }  // so that the host says what is right
         std::shared_ptr<const Workload> other_;
     };
     const auto workload = std::make_shared<AllWrong>(right, other);
@@ -94,20 +102,25 @@ TEST_F(Verify, WithoutARightScheduleThereIsNoKernel) {
     KernelSet kernels(machine, options);
     const std::string error = [&] {
         try {
-            while (!kernels.verify({static_cast<int>(kernels.add(op, workload))})) {}
+            while (!kernels.verify({static_cast<int>(kernels.add(op, workload))})) {
+            }
         } catch (const Error &thrown) {
             return std::string(thrown.what());
         }
         return std::string("no error");
     }();
-    EXPECT_THAT(error, AllOf(HasSubstr("relu 16x96: no schedule gives right results: "), HasSubstr("elements of result differ")));
+    EXPECT_THAT(error,
+                AllOf(HasSubstr("relu 16x96: no schedule gives right results: "), HasSubstr("elements of result differ")));
 }
 
 TEST_F(Verify, WhatNobodyCanSayIsTakenWithANote) {
     struct Unknown : WrongWorkload {
-        explicit Unknown(std::shared_ptr<const Workload> right) : WrongWorkload(right, [right](const Machine &on, const Point &point) { return right->build(on, point); }) {}
+        explicit Unknown(std::shared_ptr<const Workload> right)
+            : WrongWorkload(right, [right](const Machine &on, const Point &point) { return right->build(on, point); }) {}
         double flops() const override { return 1e12; }
-        std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &) const override { throw Error("the host is tired"); }
+        std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &) const override {
+            throw Error("the host is tired");
+        }
     };
     KernelSet kernels(machine, {});
     EXPECT_TRUE(kernels.verify({static_cast<int>(kernels.add(op, std::make_shared<Unknown>(right)))}));

@@ -26,7 +26,9 @@ protected:
         atalla_context_release(context_);
         atalla_model_release(model_);
     }
-    atalla_tensor tensor(float *data, const int64_t *strides = nullptr) const { return {data, ATALLA_FLOAT32, 2, sizes_, strides}; }
+    atalla_tensor tensor(float *data, const int64_t *strides = nullptr) const {
+        return {data, ATALLA_FLOAT32, 2, sizes_, strides};
+    }
 
     const int64_t sizes_[2] = {2, 3};
     atalla_model *model_ = nullptr;
@@ -55,7 +57,7 @@ TEST_F(CInterface, DescribesTheModel) {
 TEST_F(CInterface, Runs) {
     float x[6] = {6, -5, 4, -3, 2, -1};
     const int64_t backwards[2] = {-3, -1};
-    const atalla_tensor input = tensor(x + 5, backwards);   // -1 2 -3 4 -5 6
+    const atalla_tensor input = tensor(x + 5, backwards);  // -1 2 -3 4 -5 6
     ASSERT_EQ(atalla_set_input(context_, 0, &input), ATALLA_OK) << atalla_last_error();
     ASSERT_EQ(atalla_run(context_), ATALLA_OK) << atalla_last_error();
     atalla_tensor output;
@@ -178,7 +180,8 @@ TEST_F(CInterface, RefusesTensorsThatCannotBe) {
     ASSERT_EQ(atalla_set_input(context_, 0, &good), ATALLA_OK);
     ASSERT_EQ(atalla_run(context_), ATALLA_OK);
     const auto sized = [&](std::vector<int64_t> &sizes, const std::vector<int64_t> *strides = nullptr) {
-        return atalla_tensor{x, ATALLA_FLOAT32, static_cast<int32_t>(sizes.size()), sizes.data(), strides == nullptr ? nullptr : strides->data()};
+        return atalla_tensor{x, ATALLA_FLOAT32, static_cast<int32_t>(sizes.size()), sizes.data(),
+                             strides == nullptr ? nullptr : strides->data()};
     };
     std::vector<int64_t> sizes = {2, -3};
     refused(sized(sizes), "a size of -3");
@@ -280,7 +283,8 @@ atalla_status curious(atalla_call *, void *user) {
     atalla_counters counters;
     const auto busy = [](atalla_status status) {
         EXPECT_EQ(status, ATALLA_INVALID_ARGUMENT);
-        EXPECT_THAT(atalla_last_error(), testing::HasSubstr("the context is busy: another thread uses it, or one of its own host kernels asks"));
+        EXPECT_THAT(atalla_last_error(),
+                    testing::HasSubstr("the context is busy: another thread uses it, or one of its own host kernels asks"));
     };
     busy(atalla_run(context));
     busy(atalla_run_traced(context, "t.pftrace"));
@@ -358,7 +362,8 @@ TEST_F(CInterface, SurvivesThreadsThatShareAContext) {
 
 atalla_status doubled(atalla_call *call, void *user) {
     atalla_tensor in, out;
-    if (atalla_call_operand(call, "self", &in) != ATALLA_OK || atalla_call_result(call, 0, &out) != ATALLA_OK) return ATALLA_FAILED;
+    if (atalla_call_operand(call, "self", &in) != ATALLA_OK || atalla_call_result(call, 0, &out) != ATALLA_OK)
+        return ATALLA_FAILED;
     for (int i = 0; i < 6; i++) static_cast<float *>(out.data)[i] = 2 * static_cast<const float *>(in.data)[i];
     *static_cast<int *>(user) += 1;
     return ATALLA_OK;

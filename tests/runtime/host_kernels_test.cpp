@@ -1,5 +1,5 @@
-// The host's compiled kernels give, byte for byte, what the interpreter gives: for every call of the exported programs that they
-// take, and for shapes and strides that those do not have.
+// The host's compiled kernels give, byte for byte, what the interpreter gives: for every call of the exported programs that
+// they take, and for shapes and strides that those do not have.
 #include "runtime/host_kernels.h"
 
 #include <gmock/gmock.h>
@@ -31,12 +31,15 @@ public:
         size_t next = 0;
         for (const GraphInput &input : graph.inputs) {
             if (input.kind == GraphInput::Kind::Fixed) continue;
-            if (input.kind == GraphInput::Kind::User) values[static_cast<size_t>(input.value.index)] = inputs.at(next++);
-            else if (input.data) values[static_cast<size_t>(input.value.index)] = *input.data;
+            if (input.kind == GraphInput::Kind::User)
+                values[static_cast<size_t>(input.value.index)] = inputs.at(next++);
+            else if (input.data)
+                values[static_cast<size_t>(input.value.index)] = *input.data;
         }
         const auto operand = [&](ValueId id) -> const HostTensor & { return values[static_cast<size_t>(id.index)].value(); };
         for (const Node &node : graph.nodes) {
-            const bool tensors = std::all_of(node.outputs.begin(), node.outputs.end(), [&](ValueId id) { return id && graph.value(id).kind == Value::Kind::Tensor; });
+            const bool tensors = std::all_of(node.outputs.begin(), node.outputs.end(),
+                                             [&](ValueId id) { return id && graph.value(id).kind == Value::Kind::Tensor; });
             if (node.target.starts_with("higher_order::")) return;
             if (!tensors || node.outputs.empty()) continue;
             const std::vector<HostTensor> expected = interpret_node(graph, node, operand);
@@ -69,8 +72,8 @@ TEST(HostKernels, GiveWhatTheInterpreterGives) {
             Comparison(taken).run(graph, fixture.inputs, fixture.name + " after the passes");
         }
     }
-    EXPECT_THAT(taken, testing::IsSupersetOf({"aten::le.Tensor", "aten::__and__.Tensor", "aten::_to_copy", "aten::where.Scalar", "aten::any.dim", "aten::embedding",
-                                              "aten::index.Tensor", "aten::index_copy"}));
+    EXPECT_THAT(taken, testing::IsSupersetOf({"aten::le.Tensor", "aten::__and__.Tensor", "aten::_to_copy", "aten::where.Scalar",
+                                              "aten::any.dim", "aten::embedding", "aten::index.Tensor", "aten::index_copy"}));
 }
 
 // A graph of one call.
@@ -98,8 +101,10 @@ struct OneCall {
 HostTensor counting(DType dtype, const std::vector<int64_t> &sizes, int64_t modulus) {
     HostTensor tensor = make_tensor(dtype, sizes);
     for (int64_t i = 0; i < tensor.elements(); i++) {
-        if (is_floating(dtype)) store_double(mutable_data(tensor) + i * element_bytes(dtype), dtype, static_cast<double>(i) / 3);
-        else store_int(mutable_data(tensor) + i * element_bytes(dtype), dtype, (i * 7 + 3) % modulus);
+        if (is_floating(dtype))
+            store_double(mutable_data(tensor) + i * element_bytes(dtype), dtype, static_cast<double>(i) / 3);
+        else
+            store_int(mutable_data(tensor) + i * element_bytes(dtype), dtype, (i * 7 + 3) % modulus);
     }
     return tensor;
 }
@@ -115,18 +120,30 @@ TEST(HostKernels, TakeAnyStridesAndRefuseWhatTheyDoNotCompute) {
         return run_host_kernel(call.node, [&](ValueId id) -> const HostTensor & { return call.operand(id); }, {type});
     };
     OneCall compare;
-    compare.node = {"aten::lt.Tensor", {{"self", compare.add(turned(counting(DType::Int64, {5, 3}, 11)))}, {"other", compare.add(counting(DType::Int64, {2, 1, 5}, 9))}}, {}, "", ""};
+    compare.node = {"aten::lt.Tensor",
+                    {{"self", compare.add(turned(counting(DType::Int64, {5, 3}, 11)))},
+                     {"other", compare.add(counting(DType::Int64, {2, 1, 5}, 9))}},
+                    {},
+                    "",
+                    ""};
     compare.node.outputs = {compare.declare(DType::Bool, {2, 3, 5})};
     const auto result = compute(compare, {DType::Bool, {2, 3, 5}});
     ASSERT_TRUE(result);
-    EXPECT_TRUE(same(result->at(0), interpret_node(compare.graph, compare.node, [&](ValueId id) -> const HostTensor & { return compare.operand(id); }).at(0)));
+    EXPECT_TRUE(same(result->at(0), interpret_node(compare.graph, compare.node, [&](ValueId id) -> const HostTensor & {
+                                        return compare.operand(id);
+                                    }).at(0)));
 
-    OneCall deep;   // five dimensions
+    OneCall deep;  // five dimensions
     deep.node = {"aten::logical_not", {{"self", deep.add(counting(DType::Bool, {1, 2, 1, 2, 1}, 2))}}, {}, "", ""};
     EXPECT_FALSE(compute(deep, {DType::Bool, {1, 2, 1, 2, 1}}));
 
-    OneCall table;   // an index outside is for the interpreter to refuse
-    table.node = {"aten::embedding", {{"weight", table.add(counting(DType::Float32, {4, 3}, 1))}, {"indices", table.add(counting(DType::Int64, {2}, 1000))}}, {}, "", ""};
+    OneCall table;  // an index outside is for the interpreter to refuse
+    table.node = {
+        "aten::embedding",
+        {{"weight", table.add(counting(DType::Float32, {4, 3}, 1))}, {"indices", table.add(counting(DType::Int64, {2}, 1000))}},
+        {},
+        "",
+        ""};
     EXPECT_FALSE(compute(table, {DType::Float32, {2, 3}}));
     OneCall unknown;
     unknown.node = {"aten::cumsum", {{"self", unknown.add(counting(DType::Int64, {2}, 5))}}, {}, "", ""};

@@ -15,7 +15,9 @@
 namespace atalla {
 namespace {
 
-testing::Matcher<std::function<void()>> refused(const std::string &text) { return testing::ThrowsMessage<Error>(testing::HasSubstr(text)); }
+testing::Matcher<std::function<void()>> refused(const std::string &text) {
+    return testing::ThrowsMessage<Error>(testing::HasSubstr(text));
+}
 
 std::function<void()> opening(std::function<void(loadable::ModelT &)> change) {
     return [change] {
@@ -28,7 +30,8 @@ std::function<void()> opening(std::function<void(loadable::ModelT &)> change) {
 TEST(Loadable, IsMappedFromAFile) {
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / "loadable_test.atl";
     const std::vector<uint8_t> bytes = loadable_bytes(small_model());
-    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     const std::shared_ptr<const Model> model = Model::load(file);
     EXPECT_EQ(model->table().name()->str(), "small");
     EXPECT_EQ(model->machine().fingerprint(), find_machine("ax01").fingerprint());
@@ -52,8 +55,11 @@ TEST(Loadable, IsDescribed) {
     EXPECT_EQ(json["format"], "1.3");
     EXPECT_EQ(json["inputs"][0]["sizes"], nlohmann::json({2, 3}));
     EXPECT_EQ(json["specializations"][0]["steps"][1]["target"], "aten::add.Tensor");
-    EXPECT_THAT(describe_text(*model), testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"), testing::HasSubstr("host         aten::relu"), testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts 50; 2 times"),
-                                                      testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts have no kernel; 2 times")));
+    EXPECT_THAT(describe_text(*model),
+                testing::AllOf(testing::HasSubstr("input   x float32[2, 3]"), testing::HasSubstr("state   count"),
+                               testing::HasSubstr("host         aten::relu"),
+                               testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts 50; 2 times"),
+                               testing::HasSubstr("fused   relu(mm(x, y)): 40 cycles, its parts have no kernel; 2 times")));
 }
 
 TEST(Loadable, RefusesOtherFiles) {
@@ -68,10 +74,16 @@ TEST(Loadable, RefusesOtherFiles) {
 }
 
 TEST(Loadable, RefusesOtherVersionsAndMachines) {
-    EXPECT_THAT(opening([](auto &m) { m.major = 2; m.minor = 3; }), refused("format version 2.3, but this runtime reads version 1; compile the model again"));
-    EXPECT_THAT(opening([](auto &m) { m.parameters[0]->key = "vec.colour"; }), refused("with the parameter 'vec.colour', which this runtime does not know"));
+    EXPECT_THAT(opening([](auto &m) {
+                    m.major = 2;
+                    m.minor = 3;
+                }),
+                refused("format version 2.3, but this runtime reads version 1; compile the model again"));
+    EXPECT_THAT(opening([](auto &m) { m.parameters[0]->key = "vec.colour"; }),
+                refused("with the parameter 'vec.colour', which this runtime does not know"));
     EXPECT_THAT(opening([](auto &m) { m.parameters.pop_back(); }), refused("which came after it; compile the model again"));
-    EXPECT_THAT(opening([](auto &m) { m.machine_fingerprint = "0123456789abcdef"; }), refused("with fingerprint 0123456789abcdef, but its values have"));
+    EXPECT_THAT(opening([](auto &m) { m.machine_fingerprint = "0123456789abcdef"; }),
+                refused("with fingerprint 0123456789abcdef, but its values have"));
     EXPECT_NO_THROW(opening([](auto &m) { m.minor = 9; })());
 }
 
@@ -82,7 +94,9 @@ TEST(Loadable, RefusesContradictions) {
     EXPECT_THAT(opening([](auto &m) { m.constants[0]->sizes = {int64_t{1} << 39, int64_t{1} << 39}; }), refused("c has size"));
     EXPECT_THAT(opening([](auto &m) { m.constants[0]->dtype = loadable::DType_None; }), refused("c has element type 0"));
     EXPECT_THAT(opening([](auto &m) { m.states[0]->initial = 9; }), refused("the initial value of a state is number 9 of 3"));
-    const auto change = [](std::function<void(loadable::SpecializationT &)> f) { return opening([f](auto &m) { f(*m.specializations[0]); }); };
+    const auto change = [](std::function<void(loadable::SpecializationT &)> f) {
+        return opening([f](auto &m) { f(*m.specializations[0]); });
+    };
     EXPECT_THAT(change([](auto &s) { s.inputs = {7}; }), refused("an input or output is number 7 of 7"));
     EXPECT_THAT(change([](auto &s) { s.inputs = {}; }), refused("another number of inputs"));
     EXPECT_THAT(change([](auto &s) { s.outputs = {3, 4, 6}; }), refused("another number of outputs"));
@@ -93,8 +107,10 @@ TEST(Loadable, RefusesContradictions) {
     EXPECT_THAT(change([](auto &s) { s.memory_bytes = uint64_t{1} << 40; }), refused("but machine 'ax01' has"));
     EXPECT_THAT(change([](auto &s) { s.mutations[0]->value = 3; }), refused("state count gets a value of another type"));
     EXPECT_THAT(change([](auto &s) { s.steps[0]->work.AsHostCall()->results = {12}; }), refused("a result is number 12 of 7"));
-    EXPECT_THAT(change([](auto &s) { s.steps[0]->work.AsHostCall()->arguments[0]->ints = {-2}; }), refused("an argument is number -2 of 7"));
-    EXPECT_THAT(change([](auto &s) { s.steps[0]->work.AsHostCall()->arguments[0]->ints = {}; }), refused("argument self has 0 values instead of one"));
+    EXPECT_THAT(change([](auto &s) { s.steps[0]->work.AsHostCall()->arguments[0]->ints = {-2}; }),
+                refused("an argument is number -2 of 7"));
+    EXPECT_THAT(change([](auto &s) { s.steps[0]->work.AsHostCall()->arguments[0]->ints = {}; }),
+                refused("argument self has 0 values instead of one"));
     EXPECT_THAT(change([](auto &s) {
                     s.steps[0]->work.Reset();
                     s.steps[0]->work.Set(loadable::DeviceCallT());
@@ -112,7 +128,8 @@ TEST(Loadable, RefusesNumbersThatAreNotAligned) {
     const auto *value = loadable::GetModel(bytes.data())->specializations()->Get(0)->values()->Get(0);
     const auto *table = reinterpret_cast<const flatbuffers::Table *>(value);
     uint8_t *offset = bytes.data() + (table->GetAddressOf(loadable::Value::VT_SIZES) - bytes.data());
-    flatbuffers::WriteScalar(offset, flatbuffers::ReadScalar<flatbuffers::uoffset_t>(offset) + 4);   // the list begins a word later
+    flatbuffers::WriteScalar(offset,
+                             flatbuffers::ReadScalar<flatbuffers::uoffset_t>(offset) + 4);  // the list begins a word later
     EXPECT_THAT([&] { Model::from_bytes(bytes, "m.atl"); }, refused("the loadable is damaged: numbers of x are not aligned"));
 }
 
@@ -126,7 +143,8 @@ TEST(Loadable, RefusesEveryBitThatFlips) {
     }
     std::vector<uint8_t> weight = good;
     weight[static_cast<size_t>(loadable::GetModel(good.data())->constants()->Get(0)->data()->data() - good.data())] ^= 1;
-    EXPECT_THAT([&] { Model::from_bytes(weight, "m.atl"); }, refused("m.atl: the loadable is damaged: its bytes do not have its checksum; copy the file again"));
+    EXPECT_THAT([&] { Model::from_bytes(weight, "m.atl"); },
+                refused("m.atl: the loadable is damaged: its bytes do not have its checksum; copy the file again"));
     std::vector<uint8_t> longer = good;
     longer.push_back(0);
     EXPECT_THAT([&] { Model::from_bytes(longer, "m.atl"); }, refused("its bytes do not have its checksum"));
@@ -155,7 +173,7 @@ TEST(Loadable, SurvivesDamagedBytes) {
             EXPECT_NE(std::string(error.what()), "");
         }
     }
-    EXPECT_GT(opened, 100);   // names and values of constants may be anything
+    EXPECT_GT(opened, 100);  // names and values of constants may be anything
 }
 
 }  // namespace

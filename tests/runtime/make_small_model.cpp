@@ -1,5 +1,5 @@
-// Writes the hand-made loadable to a file, for tests of other programs; with a second argument its first size differs from call to
-// call.
+// Writes the hand-made loadable to a file, for tests of other programs; with a second argument its first size differs from call
+// to call.
 #include <fstream>
 
 #include "tests/runtime/small_model.h"

@@ -11,9 +11,13 @@
 namespace atalla {
 namespace {
 
-std::shared_ptr<const Model> loaded(const loadable::ModelT &model) { return Model::from_bytes(loadable_bytes(model), "small.atl"); }
+std::shared_ptr<const Model> loaded(const loadable::ModelT &model) {
+    return Model::from_bytes(loadable_bytes(model), "small.atl");
+}
 
-HostTensor floats(std::vector<int64_t> sizes, const std::vector<float> &values) { return tensor_of_values(ResultType{DType::Float32, std::move(sizes)}, values); }
+HostTensor floats(std::vector<int64_t> sizes, const std::vector<float> &values) {
+    return tensor_of_values(ResultType{DType::Float32, std::move(sizes)}, values);
+}
 std::vector<float> values(const HostTensor &tensor) { return values_of<float>(tensor); }
 
 TEST(Context, RunsAndKeepsItsStates) {
@@ -79,7 +83,8 @@ TEST(Context, ThreadsShareAModel) {
             counts[t].push_back(values(context.output(0))[0]);
         });
     for (std::thread &thread : threads) thread.join();
-    for (size_t t = 0; t < counts.size(); t++) EXPECT_THAT(counts[t], testing::ElementsAre(static_cast<float>(t + 1), static_cast<float>(10 + t)));
+    for (size_t t = 0; t < counts.size(); t++)
+        EXPECT_THAT(counts[t], testing::ElementsAre(static_cast<float>(t + 1), static_cast<float>(10 + t)));
 }
 
 TEST(Context, RefusesWhatDoesNotFit) {
@@ -89,8 +94,13 @@ TEST(Context, RefusesWhatDoesNotFit) {
     EXPECT_THAT([&] { context.output(0); }, message("there are no outputs yet: run the model first"));
     EXPECT_THAT([&] { context.output(7); }, message("there is no output 7: the model has 2"));
     EXPECT_THAT([&] { context.set_input(1, floats({1}, {0})); }, message("there is no input 1: the model has 1"));
-    EXPECT_THAT([&] { context.set_input(0, make_tensor(DType::Int64, {2, 3})); }, message("input 'x' holds int64, but the model takes float32"));
-    EXPECT_THAT([&] { context.set_input(0, floats({6}, std::vector<float>(6))); }, message("input 'x' has 1 dimensions, but the model takes 2"));
+    EXPECT_THAT(
+        [&] {
+            context.set_input(0, make_tensor(DType::Int64, {2, 3}));
+        },
+        message("input 'x' holds int64, but the model takes float32"));
+    EXPECT_THAT([&] { context.set_input(0, floats({6}, std::vector<float>(6))); },
+                message("input 'x' has 1 dimensions, but the model takes 2"));
     context.set_input(0, floats({3, 2}, std::vector<float>(6)));
     EXPECT_THAT([&] { context.run(); }, message("input 'x' has sizes [3, 2], but the model is compiled for [2, 3]"));
 }
@@ -101,7 +111,8 @@ TEST(Context, RunsKernelsOfTheCaller) {
     const std::shared_ptr<const Model> shared = loaded(model);
     Context before(shared);
     before.set_input(0, floats({2, 3}, std::vector<float>(6, 1)));
-    EXPECT_THAT([&] { before.run(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("there is no host kernel 'mylib::negate'")));
+    EXPECT_THAT([&] { before.run(); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("there is no host kernel 'mylib::negate'")));
 
     register_host_kernel("mylib::negate", [](const UserCall &call) {
         std::vector<float> x = values_of<float>(call.tensor("self"));
@@ -116,7 +127,8 @@ TEST(Context, RunsKernelsOfTheCaller) {
     register_host_kernel("mylib::negate", [](const UserCall &) { return std::vector{make_tensor(DType::Float32, {1})}; });
     Context wrong(shared);
     wrong.set_input(0, floats({2, 3}, std::vector<float>(6, 1)));
-    EXPECT_THAT([&] { wrong.run(); }, testing::ThrowsMessage<Error>(testing::HasSubstr("gave result 0 with another type or other sizes")));
+    EXPECT_THAT([&] { wrong.run(); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("gave result 0 with another type or other sizes")));
 }
 
 }  // namespace

@@ -13,7 +13,8 @@
 namespace atalla {
 
 template <class T>
-std::unique_ptr<loadable::ConstantT> constant_table(const std::string &name, loadable::DType dtype, std::vector<int64_t> sizes, const std::vector<T> &values) {
+std::unique_ptr<loadable::ConstantT> constant_table(const std::string &name, loadable::DType dtype, std::vector<int64_t> sizes,
+                                                    const std::vector<T> &values) {
     auto constant = std::make_unique<loadable::ConstantT>();
     constant->name = name;
     constant->dtype = dtype;
@@ -34,7 +35,8 @@ inline std::unique_ptr<loadable::PortT> port_table(const std::string &name, std:
     return port;
 }
 
-inline std::unique_ptr<loadable::ValueT> value_table(const std::string &name, std::vector<int64_t> sizes, int constant = -1, int state = -1) {
+inline std::unique_ptr<loadable::ValueT> value_table(const std::string &name, std::vector<int64_t> sizes, int constant = -1,
+                                                     int state = -1) {
     auto value = std::make_unique<loadable::ValueT>();
     value->name = name;
     value->dtype = loadable::DType_Float32;
@@ -91,13 +93,13 @@ inline loadable::ModelT small_model() {
     model.states[0]->initial = 2;
 
     auto s = std::make_unique<loadable::SpecializationT>();
-    s->values.push_back(value_table("x", {2, 3}));             // 0
-    s->values.push_back(value_table("c", {3}, 0));             // 1
-    s->values.push_back(value_table("relu", {2, 3}));          // 2
-    s->values.push_back(value_table("y", {2, 3}));             // 3
-    s->values.push_back(value_table("old", {1}, -1, 0));       // 4
-    s->values.push_back(value_table("one", {1}, 1));           // 5
-    s->values.push_back(value_table("count", {1}));            // 6
+    s->values.push_back(value_table("x", {2, 3}));        // 0
+    s->values.push_back(value_table("c", {3}, 0));        // 1
+    s->values.push_back(value_table("relu", {2, 3}));     // 2
+    s->values.push_back(value_table("y", {2, 3}));        // 3
+    s->values.push_back(value_table("old", {1}, -1, 0));  // 4
+    s->values.push_back(value_table("one", {1}, 1));      // 5
+    s->values.push_back(value_table("count", {1}));       // 6
     s->inputs = {0};
     s->outputs = {3, 6};
     s->steps.push_back(host_step("aten::relu", {0}, 2));

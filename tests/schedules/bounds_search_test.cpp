@@ -210,7 +210,8 @@ TEST(SearchedBound, ColdStart) {
                     problem.tiled = true;
                     SCOPED_TRACE(describe(problem) + ", slow " + std::to_string(slow) + ", gap " + std::to_string(gap));
                     const Bound bound = gemm_bound(machine, problem.m, problem.n, problem.k_blocks * machine.sa.rows);
-                    comparison.check(bound, {"dram", "latency", "array", "accumulate", "last operand"}, tiny::cold_optimum(machine, problem));
+                    comparison.check(bound, {"dram", "latency", "array", "accumulate", "last operand"},
+                                     tiny::cold_optimum(machine, problem));
                 }
             }
         }

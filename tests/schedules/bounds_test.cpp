@@ -257,8 +257,8 @@ TEST(GemmBound, CountsPacketsOnTheFunctionalMachine) {
     EXPECT_GE(gemm_bound(fsim, 1, 1, 1, {.programs = Programs::Any}).cycles, 1);
 }
 
-// The chain by the cycle numbers of section 17: first packet at 34, an address 3, DMA and vreg.ld 46, lw.vi 1, gemm.vv 49, vreg.st and
-// DMA 40; through scalar registers 42 in and 14 out.
+// The chain by the cycle numbers of section 17: first packet at 34, an address 3, DMA and vreg.ld 46, lw.vi 1, gemm.vv 49,
+// vreg.st and DMA 40; through scalar registers 42 in and 14 out.
 TEST(GemmBound, CountsTheShortestChain) {
     EXPECT_EQ(term(cube(ax01, 1), "latency"), 34 + 3 + 46 + 1 + 49 + 40);
     EXPECT_EQ(term(cube(ax01, 2, Programs::Any), "latency"), 34 + 42 + 1 + 49 + 14);

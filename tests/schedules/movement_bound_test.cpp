@@ -33,12 +33,12 @@ TEST(MovementBound, CountsRowsThatBeginInsideABeat) {
 TEST(MovementBound, CountsOnceWhatIsReadAgainAndConstantsNotAtAll) {
     EXPECT_EQ(beats(64, 0, 0, {{10, 0, 64}}), 4 + 40);
     EXPECT_EQ(beats(64, 3, 0, {{10, 0, 64}}), 4 + 40);
-    EXPECT_EQ(beats(64, 0, 0, {{10, 32, 64}}), 40);   // rows overlap
+    EXPECT_EQ(beats(64, 0, 0, {{10, 32, 64}}), 40);  // rows overlap
     EXPECT_EQ(least_moved_beats(ax01, {{64, 0, 0, {{10, 0, 64}}, true}}), 40);
 }
 
-// The result is runs behind each other; a row of the pads leaves at once, whosever its elements are, and each run's part of it comes by a
-// transfer of its own. All ways to cut the result into rows.
+// The result is runs behind each other; a row of the pads leaves at once, whosever its elements are, and each run's part of it
+// comes by a transfer of its own. All ways to cut the result into rows.
 int64_t searched(const Machine &machine, const std::vector<MovedRuns> &runs) {
     const int64_t beat = machine.sdma.beat / 2, size = runs.back().to + runs.back().run;
     const auto touched = [&](int64_t first, int64_t end) { return first >= end ? 0 : (end - 1) / beat - first / beat + 1; };

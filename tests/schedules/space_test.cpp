@@ -219,7 +219,8 @@ TEST(Space, SamplesOfASparseSpaceTakeFewQuestions) {
     const std::vector<Point> points = sample_distinct(space, wanted, random);
     EXPECT_EQ(std::set<Point>(points.begin(), points.end()).size(), wanted);
     for (const Point &point : points) ASSERT_EQ(violation(space, point), "");
-    // A descent asks 5.5 times for each pair, the enumeration in front of it for each of its points; one uniform draw that is valid would take 10^9.
+    // A descent asks 5.5 times for each pair, the enumeration in front of it for each of its points; one uniform draw that is
+    // valid would take 10^9.
     EXPECT_LT(asked, 1'000'000);
 }
 

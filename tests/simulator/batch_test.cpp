@@ -13,7 +13,8 @@ namespace atalla {
 namespace {
 
 TEST(Batch, DoesNotDependOnTheNumberOfThreads) {
-    const Machine ax01 = load_machine(source_path("machines/ax01.json")), psum = load_machine(source_path("machines/ax01-psum.json"));
+    const Machine ax01 = load_machine(source_path("machines/ax01.json")),
+                  psum = load_machine(source_path("machines/ax01-psum.json"));
     std::vector<Program> programs;
     for (uint32_t seed = 1; seed <= 24; seed++) {
         programs.push_back(RandomProgram(seed, ax01, 100).make());
@@ -22,7 +23,8 @@ TEST(Batch, DoesNotDependOnTheNumberOfThreads) {
     for (size_t at = 0; at < programs.size(); at++) {
         jobs.push_back({at % 2 == 0 ? &ax01 : &psum, &programs[at]});
     }
-    const std::vector<RunResult> one = run_batch(jobs, {.step_limit = 3000}, 1), four = run_batch(jobs, {.step_limit = 3000}, 4);
+    const std::vector<RunResult> one = run_batch(jobs, {.step_limit = 3000}, 1),
+                                 four = run_batch(jobs, {.step_limit = 3000}, 4);
     ASSERT_EQ(one.size(), jobs.size());
     for (size_t at = 0; at < jobs.size(); at++) {
         EXPECT_EQ(one[at].error, four[at].error);
@@ -51,7 +53,8 @@ TEST(Batch, ProgramsDoNotSeeEachOther) {
     const Program divides = assemble("addi.s x1, x0, 256\nlw.s x2, x1, 0\ndiv.s x3, x1, x2\nhalt.s\n");
     for (const char *name : {"ax01", "fsim"}) {
         const Machine machine = load_machine(source_path("machines/" + std::string(name) + ".json"));
-        const std::vector<RunResult> results = run_batch(std::vector<BatchJob>{{&machine, &writes}, {&machine, &divides}}, {}, 1);
+        const std::vector<RunResult> results =
+            run_batch(std::vector<BatchJob>{{&machine, &writes}, {&machine, &divides}}, {}, 1);
         EXPECT_TRUE(results[0].ok) << results[0].error;
         EXPECT_NE(results[1].error.find("division by zero"), std::string::npos) << results[1].error;
     }

@@ -64,9 +64,7 @@ TEST(ExpectFile, Differences) {
 }
 
 TEST(ExpectFile, RefusesWhatIsNotOne) {
-    const auto message = [](const std::string &text) -> std::string {
-        return error_of([&] { read(text); });
-    };
+    const auto message = [](const std::string &text) -> std::string { return error_of([&] { read(text); }); };
     EXPECT_EQ(message("packets 1\nq 1 2\n"), "test.expect:2: a row starts with x, m, v, d or packets, not 'q'");
     EXPECT_EQ(message("x 256 00000001\n"), "test.expect:1: register number 256 is not in 0..255");
     EXPECT_EQ(message("m 16 00000001\n"), "test.expect:1: register number 16 is not in 0..15");

@@ -78,13 +78,15 @@ uint64_t digest_of_everything() {
             as_lanes(first, 1);
             as_lanes(second, 2);
             rig.state.x[1] = values[first];
-            for (const char *text : {"add.vv v3, v1, v2, m0", "sub.vv v3, v1, v2, m0", "mul.vv v3, v1, v2, m0", "add.vs v3, v1, x1, m0",
-                                     "mul.vs v3, v2, x1, m0", "sub.vs v3, v2, x1, m0", "expi.vi v3, v1, 0, m0", "rsum.vi v3, v1, 64, m0",
-                                     "rmin.vi v3, v1, 64, m0", "rmax.vi v3, v1, 64, m0"}) {
+            for (const char *text :
+                 {"add.vv v3, v1, v2, m0", "sub.vv v3, v1, v2, m0", "mul.vv v3, v1, v2, m0", "add.vs v3, v1, x1, m0",
+                  "mul.vs v3, v2, x1, m0", "sub.vs v3, v2, x1, m0", "expi.vi v3, v1, 0, m0", "rsum.vi v3, v1, 64, m0",
+                  "rmin.vi v3, v1, 64, m0", "rmax.vi v3, v1, 64, m0"}) {
                 rig.run(text);
                 add_lanes(digest, rig.state.v[3]);
             }
-            for (const char *text : {"mgt.mvv m3, v1, v2, m0", "mlt.mvv m3, v1, v2, m0", "meq.mvv m3, v1, v2, m0", "mneq.mvv m3, v1, v2, m0"}) {
+            for (const char *text :
+                 {"mgt.mvv m3, v1, v2, m0", "mlt.mvv m3, v1, v2, m0", "meq.mvv m3, v1, v2, m0", "mneq.mvv m3, v1, v2, m0"}) {
                 rig.run(text);
                 digest.add(rig.state.m[3]);
             }

@@ -46,7 +46,8 @@ TEST_F(Functional, CountsALoop) {
     EXPECT_EQ(result.packet_stalls, (std::vector<StallCycles>(6)));
 }
 
-// Rows of the array are computed ahead of their packets; a run that a limit ended in between leaves none of them to the next one.
+// Rows of the array are computed ahead of their packets; a run that a limit ended in between leaves none of them to the next
+// one.
 TEST_F(Functional, StartsAgainAfterALimit) {
     const std::string text = "lw.vi v0, v1, 0, 0\ngemm.vv v3, v2, v0, 0\ngemm.vv v4, v5, v0, 0\nhalt.s\n";
     const auto fill = [](MachineState &state, float first) {

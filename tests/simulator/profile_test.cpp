@@ -95,7 +95,8 @@ TEST(Profiles, GroupByAtenNodeWhereTheSourceMapKnowsIt) {
 // 600 additions, three cycles each, none of which waits for another.
 // Three calls of one routine, one behind the other: only their order tells them apart.
 TEST(Profiles, GiveCyclesToTheCallThatIsUnderWay) {
-    const std::string text = "addi.s x2, x0, 2\nroutine: mul.s x3, x1, x1\nadd.s x4, x3, x3\nblt.s x1, x2, routine, 1\nend: halt.s\n";
+    const std::string text =
+        "addi.s x2, x0, 2\nroutine: mul.s x3, x1, x1\nadd.s x4, x3, x3\nblt.s x1, x2, routine, 1\nend: halt.s\n";
     CallShares shares(assemble(text), {{"first", 20, 80}, {"second", 20, 80}, {"first", 20, 80}});
     const Ran ran(text, &shares);
     ASSERT_TRUE(ran.result.ok) << ran.result.error;
@@ -110,8 +111,9 @@ TEST(Profiles, GiveCyclesToTheCallThatIsUnderWay) {
 }
 
 TEST(Profiles, NameTheUnitThatIsBusy) {
-    Ran ran("addi.s x2, x0, 199\nloop: add.vv v1, v2, v3, m0\nadd.vv v5, v2, v3, m0\nadd.vv v9, v2, v3, m0\n"
-            "blt.s x1, x2, loop, 1\nhalt.s\n");
+    Ran ran(
+        "addi.s x2, x0, 199\nloop: add.vv v1, v2, v3, m0\nadd.vv v5, v2, v3, m0\nadd.vv v9, v2, v3, m0\n"
+        "blt.s x1, x2, loop, 1\nhalt.s\n");
     const Profile profile = make_profile(ran.machine, ran.program, ran.result);
     EXPECT_EQ(profile.bound_by, "adder");
     EXPECT_GT(profile.bound_share, 0.8);
@@ -119,7 +121,8 @@ TEST(Profiles, NameTheUnitThatIsBusy) {
     EXPECT_EQ(profile.roofline.of, "lanes");
     EXPECT_EQ(profile.roofline.flops, 600u * 32);
     EXPECT_EQ(profile.roofline.peak_flops, 32);
-    EXPECT_EQ(make_profile(ran.machine, ran.program, ran.result, 10, 500).roofline.flops, 500u) << "what the problem asks for, where it is known";
+    EXPECT_EQ(make_profile(ran.machine, ran.program, ran.result, 10, 500).roofline.flops, 500u)
+        << "what the problem asks for, where it is known";
 }
 
 TEST(Recordings, SlicesOfATrackDoNotOverlapAndCoverEveryCycleOfIssue) {

@@ -113,12 +113,14 @@ TEST_F(SimulateTool, Help) {
 
 TEST_F(SimulateTool, BothModelsGiveTheSameCounters) {
     write_program("a.in", "addi.s x2, x0, 9\nloop: mul.vv v1, v2, v3, m0\nblt.s x1, x2, loop, 1\nhalt.s\n");
-    const Output fast = run("a.in --json"), reference = run("a.in --json --model reference"), both = run("a.in --json --model both");
+    const Output fast = run("a.in --json"), reference = run("a.in --json --model reference"),
+                 both = run("a.in --json --model both");
     EXPECT_EQ(fast.status, 0) << fast.error;
     EXPECT_EQ(reference.status, 0) << reference.error;
     EXPECT_EQ(fast.out, reference.out);
     EXPECT_EQ(both.out, fast.out) << both.error;
-    expect_failure("a.in --machine fsim --model reference", "machine 'fsim' has no timing, so it has no timing model to choose");
+    expect_failure("a.in --machine fsim --model reference",
+                   "machine 'fsim' has no timing, so it has no timing model to choose");
 }
 
 TEST_F(SimulateTool, RunsSeveralPrograms) {
@@ -133,7 +135,8 @@ TEST_F(SimulateTool, RunsSeveralPrograms) {
     const Output refused = run("a.in b.in");
     EXPECT_EQ(refused.status, 1);
     EXPECT_THAT(refused.out, HasSubstr("b.in (refused)"));
-    EXPECT_THAT(refused.error, HasSubstr("1 of 2 programs refused; b.in: packet 0x00000000 (line 1): division by zero (rule 50)"));
+    EXPECT_THAT(refused.error,
+                HasSubstr("1 of 2 programs refused; b.in: packet 0x00000000 (line 1): division by zero (rule 50)"));
     expect_failure("a.in b.in --dump-state s", "--dump-state writes the state of one program, but several are given");
     expect_failure("a.in b.in --model both", "--model both compares the models on one program, but several are given");
 }

@@ -64,7 +64,8 @@ TEST_P(OnMachine, PadsHoldWhatWasLeftInThem) {
     const auto last = [&] {
         const MachineState &state = simulator_.state();
         const int64_t pad = state.pad_count - 1, row = state.pad_rows - 1;
-        return shipped(GetParam()).timed() ? bf16_float(state.pad_halves(pad, row)[lanes - 1]) : state.pad_floats(pad, row)[lanes - 1];
+        return shipped(GetParam()).timed() ? bf16_float(state.pad_halves(pad, row)[lanes - 1])
+                                           : state.pad_floats(pad, row)[lanes - 1];
     };
     ASSERT_TRUE(simulator_.run({.left_in_pads = two}).ok);
     EXPECT_EQ(last(), 2);

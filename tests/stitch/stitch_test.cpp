@@ -23,15 +23,17 @@ Routine routine_of(const KernelDefinition &kernel, const Machine &machine, const
 }
 
 // Of transfers that routines leave under way: part of the calling convention.
-bool is_busy_register(Register r, const Machine &machine) { return r.cls == RegisterClass::Scalar && r.number >= 4 && r.number < 4 + machine.pad.count; }
+bool is_busy_register(Register r, const Machine &machine) {
+    return r.cls == RegisterClass::Scalar && r.number >= 4 && r.number < 4 + machine.pad.count;
+}
 
 // A chain: each kernel reads what the one before it wrote, and further tensors of its own.
 struct Chain {
     const Machine machine;
     StitchPlan plan;
-    std::vector<std::pair<uint32_t, TensorData>> given;   // tensors to write before the run
+    std::vector<std::pair<uint32_t, TensorData>> given;  // tensors to write before the run
     uint32_t at = 0x1000, result_at = 0;
-    TensorData expected;   // of the last kernel, from running them one by one
+    TensorData expected;  // of the last kernel, from running them one by one
     std::mt19937 random{7};
 
     explicit Chain(const char *name) : machine(find_machine(name)) {
@@ -71,7 +73,8 @@ struct Chain {
     Simulator loaded(const Stitched &stitched) const {
         Simulator simulator(machine);
         simulator.load(stitched.program);
-        for (const auto &[address, data] : given) simulator.write_memory(address, {reinterpret_cast<const uint8_t *>(data.data()), data.size() * 2});
+        for (const auto &[address, data] : given)
+            simulator.write_memory(address, {reinterpret_cast<const uint8_t *>(data.data()), data.size() * 2});
         return simulator;
     }
     TensorData result(const Simulator &simulator) const {
@@ -169,14 +172,17 @@ TEST(StitchErrors, SayWhatIsWrongWithThePlan) {
     EXPECT_THAT([&] { stitch(plan); }, testing::ThrowsMessage<Error>(testing::HasSubstr("the plan has no segment")));
     plan.routines.push_back({"relu", {}, 2});
     plan.segments.push_back({{{0, {0x1000}, "layer 3"}}});
-    EXPECT_THAT([&] { stitch(plan); }, testing::ThrowsMessage<Error>("cannot stitch layer 3: relu has 2 tensors, but the call gives 1 addresses"));
+    EXPECT_THAT([&] { stitch(plan); },
+                testing::ThrowsMessage<Error>("cannot stitch layer 3: relu has 2 tensors, but the call gives 1 addresses"));
     plan.segments[0].calls[0].routine = 4;
     EXPECT_THAT([&] { stitch(plan); }, testing::ThrowsMessage<Error>("cannot stitch layer 3: there is no routine 4, only 1"));
 }
 
 TEST(StitchRoutines, TakeWhereTheNextOneIsFromTheirWords) {
     const Machine machine = find_machine("ax01");
-    const Routine routine = routine_of(pipelines::product({.m = 12, .n = 40, .k = 70, .step = 4, .sums_in_registers = true, .ring = true}), machine, "product");
+    const Routine routine =
+        routine_of(pipelines::product({.m = 12, .n = 40, .k = 70, .step = 4, .sums_in_registers = true, .ring = true}), machine,
+                   "product");
     int next = 0, words = 0;
     for (const PlacedPacket &packet : routine.program.packets)
         for (const Instruction &slot : packet.packet) {
@@ -190,12 +196,14 @@ TEST(StitchRoutines, TakeWhereTheNextOneIsFromTheirWords) {
         }
     EXPECT_EQ(next, 1);
     EXPECT_EQ(words, 1);
-    EXPECT_EQ(routine.program.packets.back().packet[0].op == Opcode::jalr || routine.program.packets.back().packet[0].op == Opcode::jal, true);
+    EXPECT_EQ(routine.program.packets.back().packet[0].op == Opcode::jalr ||
+                  routine.program.packets.back().packet[0].op == Opcode::jal,
+              true);
 }
 
 TEST(StitchRoutines, LeaveTheirLastTransfersToTheNext) {
     const Machine machine = find_machine("ax01");
-    for (const bool leave : {true, false}) {   // not the naive one
+    for (const bool leave : {true, false}) {  // not the naive one
         const Routine routine = routine_of(pipelines::relu({4, 64, 4}), machine, "relu", leave);
         int waits = 0, others = 0;
         for (const PlacedPacket &packet : routine.program.packets)
@@ -204,10 +212,12 @@ TEST(StitchRoutines, LeaveTheirLastTransfersToTheNext) {
                 if (slot.op == Opcode::scpad_st) {
                     EXPECT_EQ(leave, is_busy_register(used.writes()[0], machine));
                 }
-                if (slot.op == Opcode::or_s) (std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); }) ? waits : others)++;
+                if (slot.op == Opcode::or_s)
+                    (std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); }) ? waits
+                                                                                                                 : others)++;
             }
-        EXPECT_EQ(waits, 2);   // at the start: for four pads
-        EXPECT_EQ(others > 1, !leave);   // what it loads is waited for in both cases
+        EXPECT_EQ(waits, 2);            // at the start: for four pads
+        EXPECT_EQ(others > 1, !leave);  // what it loads is waited for in both cases
     }
 }
 
@@ -215,13 +225,16 @@ TEST(StitchRoutines, WaitForTheRoutineBeforeTheyTouchPads) {
     const Machine machine = find_machine("ax01");
     const Routine routine = routine_of(pipelines::bias_add({4, 64, 4}), machine, "bias");
     int waits = 0;
-    for (size_t at = 0; waits < 2; ) {   // in the order in which they run
+    for (size_t at = 0; waits < 2;) {  // in the order in which they run
         ASSERT_LT(at, routine.program.packets.size());
         int32_t next = packet_bytes;
         for (const Instruction &slot : routine.program.packets[at].packet) {
             const Operands used = operands(slot, machine.sa.psum_in);
-            EXPECT_FALSE(slot.op == Opcode::scpad_ld || slot.op == Opcode::scpad_st || slot.op == Opcode::vreg_ld || slot.op == Opcode::vreg_st) << at;
-            waits += slot.op == Opcode::or_s && std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); });
+            EXPECT_FALSE(slot.op == Opcode::scpad_ld || slot.op == Opcode::scpad_st || slot.op == Opcode::vreg_ld ||
+                         slot.op == Opcode::vreg_st)
+                << at;
+            waits += slot.op == Opcode::or_s &&
+                     std::ranges::any_of(used.reads(), [&](Register r) { return is_busy_register(r, machine); });
             if (slot.op == Opcode::jal) next = slot.imm;
         }
         at = static_cast<size_t>(static_cast<int64_t>(at) + next / packet_bytes);

@@ -2,8 +2,6 @@
 
 namespace atalla {
 
-std::filesystem::path source_path(const std::string &name) {
-    return std::filesystem::path(ATALLA_SOURCE_DIR) / name;
-}
+std::filesystem::path source_path(const std::string &name) { return std::filesystem::path(ATALLA_SOURCE_DIR) / name; }
 
 }  // namespace atalla

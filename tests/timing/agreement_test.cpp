@@ -59,11 +59,11 @@ TEST(Agreement, OnRandomProgramsAndMachines) {
         RunResult result;
         const std::string differs = disagreement(machine, program, watched, &result);
         if (!differs.empty()) {
-            const Program small = shrink(program, [&, &m = machine](const Program &tried) {
-                return !disagreement(m, tried, options).empty();
-            });
+            const Program small =
+                shrink(program, [&, &m = machine](const Program &tried) { return !disagreement(m, tried, options).empty(); });
             FAIL() << "seed " << seed << ": " << differs << "\nsmallest: " << disagreement(machine, small, options)
-                   << "\nax01 with" << overrides_of(machine) << "\n" << text_of(small);
+                   << "\nax01 with" << overrides_of(machine) << "\n"
+                   << text_of(small);
         }
         coverage.add(result);
     }

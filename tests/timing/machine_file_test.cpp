@@ -102,7 +102,8 @@ TEST(MachineFile, UnknownMachinesNameTheNearest) {
         find_machine("ax02");
         FAIL();
     } catch (const Error &error) {
-        EXPECT_STREQ(error.what(), "there is no machine \"ax02\" among atalla-sim, ax01, ax01-measured, ax01-psum, fsim; did you mean ax01?");
+        EXPECT_STREQ(error.what(),
+                     "there is no machine \"ax02\" among atalla-sim, ax01, ax01-measured, ax01-psum, fsim; did you mean ax01?");
     }
     EXPECT_THROW(find_machine("folder/ax01"), Error);
 }

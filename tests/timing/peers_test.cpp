@@ -50,13 +50,16 @@ std::string rows(const Place *c) {
     for (int step = 0; step < 32 + to_gemm + (c != nullptr ? to_store : 0); step++) {
         const int multiplied = step - to_gemm, stored = multiplied - to_store;
         text += step < 32 ? fmt::format("vreg.ld v{}, {}, {}, 31, {}\n", 1 + 4 * step, base_a, row(step), pad_a) : "nop.s\n";
-        text += c != nullptr && step < 32 ? fmt::format("vreg.ld v{}, {}, {}, 31, {}\n", 2 + 4 * step, c->base, row(step), c->pad) : "nop.s\n";
+        text += c != nullptr && step < 32
+                    ? fmt::format("vreg.ld v{}, {}, {}, 31, {}\n", 2 + 4 * step, c->base, row(step), c->pad)
+                    : "nop.s\n";
         std::string last;
         if (multiplied >= 0 && multiplied < 32) {
             last = fmt::format("gemm.vv v{}, v{}, v{}, m0", 3 + 4 * multiplied, 1 + 4 * multiplied, 2 + 4 * multiplied);
         }
         if (c != nullptr && stored >= 0) {
-            last += fmt::format("{}vreg.st v{}, {}, {}, 31, {}", last.empty() ? "" : " ; ", 3 + 4 * stored, c->base, row(stored), c->pad);
+            last += fmt::format("{}vreg.st v{}, {}, {}, 31, {}", last.empty() ? "" : " ; ", 3 + 4 * stored, c->base,
+                                row(stored), c->pad);
         }
         text += last.empty() ? "nop.s\n" : "{ " + last + " }\n";
     }
@@ -72,7 +75,9 @@ std::string transfer(const char *mnemonic, const Place &c, bool wait) {
 const std::string load_a = fmt::format("scpad.ld {0}, x24, x20\naddi.s {0}, {0}, 0\n", base_a);
 
 // C comes in, the rows are added, C goes out: nothing overlaps.
-std::string lone_tile() { return transfer("scpad.ld", places[0], true) + rows(&places[0]) + transfer("scpad.st", places[0], true); }
+std::string lone_tile() {
+    return transfer("scpad.ld", places[0], true) + rows(&places[0]) + transfer("scpad.st", places[0], true);
+}
 // Two tiles, each of which leaves while the next one comes.
 std::string two_tiles() {
     std::string text;
@@ -99,7 +104,8 @@ int64_t cycles_beyond_set_up(const std::string &text, const Overrides &overrides
 // `visits` tiles of weights with `times` repetitions of a piece of code that does some tiles of C.
 int64_t cycles_of_product(int visits, int times, const std::string &tiles) {
     const std::string text =
-        fmt::format("addi.s x30, x0, {}\naddi.s x31, x0, 0\nvisit: addi.s x33, x0, {}\naddi.s x34, x0, 0\n", visits - 1, times - 1) +
+        fmt::format("addi.s x30, x0, {}\naddi.s x31, x0, 0\nvisit: addi.s x33, x0, {}\naddi.s x34, x0, 0\n", visits - 1,
+                    times - 1) +
         load_weights() + "tile: nop.s\n" + tiles +
         "bge.s x34, x33, done, 1\njal x0, tile\ndone: bge.s x31, x30, end, 1\njal x0, visit\nend: nop.s\n";
     return cycles_beyond_set_up(text, peer());
@@ -110,8 +116,8 @@ int64_t cycles_of_naive_1024_cubed() {
     return (cycles_of_product(12, 1, tile) - cycles_of_product(4, 1, tile)) / 8 * 32768;
 }
 
-// All 1024 x 1024 x 1024, whose 4,096 tiles of weights serve eight tiles of C each: steady after the first visits, so that a part
-// stands for the whole.
+// All 1024 x 1024 x 1024, whose 4,096 tiles of weights serve eight tiles of C each: steady after the first visits, so that a
+// part stands for the whole.
 int64_t cycles_of_1024_cubed(int times, const std::string &tiles) {
     return (cycles_of_product(12, times, tiles) - cycles_of_product(4, times, tiles)) / 8 * 4096;
 }
@@ -127,7 +133,8 @@ TEST(Peers, ATile) {
 // Published: 22.93 million cycles, 21.07 to 22.02 in other runs.
 TEST(Peers, TheNaiveProductOf1024Cubed) { EXPECT_EQ(cycles_of_naive_1024_cubed(), 24'707'072); }
 
-// Published: 11.17 million cycles for the best schedule (eight by 32 tiles reused), 12.66 with a queue of two, 15.54 with a queue of one.
+// Published: 11.17 million cycles for the best schedule (eight by 32 tiles reused), 12.66 with a queue of two, 15.54 with a
+// queue of one.
 TEST(Peers, AProductOf1024Cubed) {
     EXPECT_EQ(cycles_of_1024_cubed(8, lone_tile()), 14'196'736);
     EXPECT_EQ(cycles_of_1024_cubed(4, two_tiles()), 11'280'384);

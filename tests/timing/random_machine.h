@@ -72,5 +72,4 @@ inline Machine random_machine(std::mt19937 &random) {
     return machine;
 }
 
-
 }  // namespace atalla

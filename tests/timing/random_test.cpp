@@ -42,8 +42,7 @@ TEST(RandomPrograms, SkippingChangesNothingAndCyclesAddUp) {
         for (const StallCycles &of_packet : result.packet_stalls) {
             of_packets += sum(of_packet);
         }
-        ASSERT_EQ(of_packets + result.counters.stalls[static_cast<size_t>(Stall::Drain)],
-                  sum(result.counters.stalls));
+        ASSERT_EQ(of_packets + result.counters.stalls[static_cast<size_t>(Stall::Drain)], sum(result.counters.stalls));
 
         result.ok ? finished++ : refused++;
         rules[result.rule]++;

@@ -41,7 +41,9 @@ TEST_F(Library, BuildsListsVerifiesAndCompares) {
 }
 
 TEST_F(Library, WhatIsMissingIsNamed) {
-    write("shapes.json", R"({"model": "m", "source": "s", "gemms": [{"name": "a", "m": 32, "n": 32, "k": 32, "b": "nk"}, {"name": "b", "m": 40, "n": 32, "k": 32, "b": "nk"}]})");
+    write(
+        "shapes.json",
+        R"({"model": "m", "source": "s", "gemms": [{"name": "a", "m": 32, "n": 32, "k": 32, "b": "nk"}, {"name": "b", "m": 40, "n": 32, "k": 32, "b": "nk"}]})");
     EXPECT_THAT(library("build -o x.atlib").error, HasSubstr("there is no database"));
     tune("32x32x32");
     Output output = library("build --shapes shapes.json -o x.atlib");
@@ -57,7 +59,9 @@ TEST_F(Library, WhatIsMissingIsNamed) {
     EXPECT_EQ(library("build -o /nowhere/y.atlib").status, 1);
     ASSERT_EQ(mkfifo(file("pipe").c_str(), 0600), 0);
     EXPECT_THAT(library("list none.atlib").error, HasSubstr("none.atlib: cannot be read: No such file"));
-    for (const char *other : {".", "pipe"}) EXPECT_THAT(library("list " + std::string(other)).error, HasSubstr(std::string(other) + ": a kernel library is a regular file"));
+    for (const char *other : {".", "pipe"})
+        EXPECT_THAT(library("list " + std::string(other)).error,
+                    HasSubstr(std::string(other) + ": a kernel library is a regular file"));
 }
 
 TEST_F(Library, AStaleWinnerIsNamedAndLeftOut) {
@@ -66,7 +70,8 @@ TEST_F(Library, AStaleWinnerIsNamedAndLeftOut) {
     // The same winner, as if another compiler had made it.
     std::string rows = run(ATALLA_DB_TOOL, "export").out;
     const std::string name = "\"compiler\":\"";
-    for (size_t at = rows.find(name); at != std::string::npos; at = rows.find(name, at + 1)) rows.replace(at + name.size(), 10, "0123456789");
+    for (size_t at = rows.find(name); at != std::string::npos; at = rows.find(name, at + 1))
+        rows.replace(at + name.size(), 10, "0123456789");
     write("old.jsonl", rows);
     ASSERT_EQ(run(ATALLA_DB_TOOL, "--db old.db merge old.jsonl").status, 0);
     Output output = library("build --db old.db -o old.atlib");

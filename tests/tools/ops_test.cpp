@@ -69,7 +69,8 @@ TEST_F(Ops, HelpOfEachOperatorHasItsExample) {
         EXPECT_EQ(output.status, 0);
         EXPECT_THAT(output.out, HasSubstr(op.help())) << name;
         EXPECT_THAT(output.out, HasSubstr(example_line(op))) << name;
-        for (const WorkloadArgument &argument : op.arguments()) EXPECT_THAT(output.out, HasSubstr("--" + argument.name)) << name;
+        for (const WorkloadArgument &argument : op.arguments())
+            EXPECT_THAT(output.out, HasSubstr("--" + argument.name)) << name;
     }
     EXPECT_THAT(tune("--op softmax --help").out, Not(HasSubstr("--groups")));
     EXPECT_THAT(tune("--help").out, HasSubstr("--groups"));

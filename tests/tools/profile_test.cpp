@@ -37,7 +37,8 @@ TEST_F(ProfileTool, TellsWhereTheCyclesOfAWinnerWent) {
 TEST_F(ProfileTool, PrintsTables) {
     const Output output = profile(program_);
     ASSERT_EQ(output.status, 0) << output.error;
-    for (const char *part : {"bound by latency (data)", "roofline: ", "where the cycles went", "hottest packets", "add.vv v5, v4, v3, m0    # rows"})
+    for (const char *part : {"bound by latency (data)", "roofline: ", "where the cycles went", "hottest packets",
+                             "add.vv v5, v4, v3, m0    # rows"})
         EXPECT_THAT(output.out, HasSubstr(part));
 }
 
@@ -46,7 +47,8 @@ TEST_F(ProfileTool, CountsPacketsOfAMachineWithoutTiming) {
     const Output output = profile("one.s --machine fsim");
     EXPECT_EQ(output.status, 0) << output.error;
     EXPECT_THAT(output.out, HasSubstr("2 packets"));
-    EXPECT_THAT(error_of("one.s --machine fsim --trace t"), HasSubstr("machine 'fsim' has no timing, so there is nothing to trace"));
+    EXPECT_THAT(error_of("one.s --machine fsim --trace t"),
+                HasSubstr("machine 'fsim' has no timing, so there is nothing to trace"));
 }
 
 TEST_F(ProfileTool, ShowsACompiledModelByNode) {
@@ -76,12 +78,16 @@ TEST_F(ProfileTool, ShowsACompiledModelByNode) {
 TEST_F(ProfileTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of(""), HasSubstr("nothing to profile: give a program file, or an operator with --op"));
     EXPECT_THAT(error_of(program_ + " --op gemm"), HasSubstr("give a program file or an operator, not both"));
-    EXPECT_THAT(error_of(program_ + " --window 20..10"), HasSubstr("--window must be two cycles, the smaller one first, such as 1000..2000, not '20..10'"));
-    EXPECT_THAT(error_of(program_ + " --trace t.pftrace --window 900000..900001"), HasSubstr("--window begins at cycle 900000, but the run ends after "));
+    EXPECT_THAT(error_of(program_ + " --window 20..10"),
+                HasSubstr("--window must be two cycles, the smaller one first, such as 1000..2000, not '20..10'"));
+    EXPECT_THAT(error_of(program_ + " --trace t.pftrace --window 900000..900001"),
+                HasSubstr("--window begins at cycle 900000, but the run ends after "));
     EXPECT_THAT(error_of("missing.in"), HasSubstr("missing.in"));
     for (const std::string option : {"--trace", "--html", "--retire-log"})
-        EXPECT_THAT(error_of(program_ + " " + option + " no/such/folder"), HasSubstr("cannot write 'no/such/folder': check that its folder exists"));
-    EXPECT_THAT(error_of("--op gemm --shape 4096x4096x4096 --trace no/such/folder"), HasSubstr("cannot write 'no/such/folder'")) << "before it tunes";
+        EXPECT_THAT(error_of(program_ + " " + option + " no/such/folder"),
+                    HasSubstr("cannot write 'no/such/folder': check that its folder exists"));
+    EXPECT_THAT(error_of("--op gemm --shape 4096x4096x4096 --trace no/such/folder"), HasSubstr("cannot write 'no/such/folder'"))
+        << "before it tunes";
     EXPECT_THAT(error_of(program_ + " --trace /"), HasSubstr("cannot write '/': it is a folder"));
     write("wild.s", "jal x0, 4000\n");
     EXPECT_THAT(error_of("wild.s"), HasSubstr("there is no packet at address"));

@@ -30,7 +30,8 @@ protected:
         std::vector<TensorData> inputs = random_inputs(workload.inputs(), DataSet::Normal, 9);
         const std::vector<TensorSpec> tensors = workload.inputs();
         for (size_t i = 0; i < inputs.size(); i++)
-            write_npy(file(names[i]), std::vector<int64_t>(tensors[i].extents.rbegin(), tensors[i].extents.rend()), inputs[i], type);
+            write_npy(file(names[i]), std::vector<int64_t>(tensors[i].extents.rbegin(), tensors[i].extents.rend()), inputs[i],
+                      type);
         return inputs;
     }
 };
@@ -55,9 +56,11 @@ TEST_F(Run, TunesFirstAndThenNoMore) {
 }
 
 TEST_F(Run, ModelsAreKnownByTheirFilesWhereverTheyStand) {
-    const Output exported = run(ATALLA_RUN_TOOL, "--input x.npy model.pt2"), missing = run(ATALLA_RUN_TOOL, "--input x.npy model.atl");
+    const Output exported = run(ATALLA_RUN_TOOL, "--input x.npy model.pt2"),
+                 missing = run(ATALLA_RUN_TOOL, "--input x.npy model.atl");
     EXPECT_EQ(exported.status, 1);
-    EXPECT_THAT(exported.error, HasSubstr("model.pt2 is not compiled: ./atalla compile model.pt2 -o MODEL.atl makes what runs"));
+    EXPECT_THAT(exported.error,
+                HasSubstr("model.pt2 is not compiled: ./atalla compile model.pt2 -o MODEL.atl makes what runs"));
     EXPECT_THAT(missing.error, HasSubstr("model.atl: cannot be read: No such file"));
 }
 
@@ -77,7 +80,9 @@ TEST_F(Run, RefusesTensorsThatDoNotFit) {
     write_npy(file("b.npy"), std::vector<int64_t>{8, 4}, std::vector<uint16_t>(32), NpyType::Bf16);
     write_npy(file("flat.npy"), std::vector<int64_t>{32}, std::vector<uint16_t>(32), NpyType::Bf16);
     write("text.npy", "not a tensor");
-    EXPECT_EQ(refusal("--a a.npy --b b.npy -o C.npy"), "atalla-run: gemm: b of 8x4 does not fit a of 4x8: stored as nk it must have 8 columns; stored as kn it fits: --b-layout kn\n");
+    EXPECT_EQ(refusal("--a a.npy --b b.npy -o C.npy"),
+              "atalla-run: gemm: b of 8x4 does not fit a of 4x8: stored as nk it must have 8 columns; stored as kn it fits: "
+              "--b-layout kn\n");
     EXPECT_EQ(refusal("--a flat.npy --b b.npy -o C.npy"), "atalla-run: gemm: a must have 2 dimensions, not 1\n");
     EXPECT_THAT(refusal("--a a.npy -o C.npy"), HasSubstr("gemm needs --b: B, of n x k"));
     EXPECT_THAT(refusal("--a a.npy --b none.npy -o C.npy"), HasSubstr("none.npy"));

@@ -73,7 +73,8 @@ TEST(Shapes, NamesTheLineOfASyntaxError) {
     EXPECT_THAT([] { parse_model_shapes("{\n  \"model\": \"x\",\n  \"gemms\": [,]\n}\n", "x.json"); },
                 ThrowsMessage<Error>(HasSubstr("x.json:3: this is not JSON: ")));
     EXPECT_THAT([] { parse_model_shapes("", "x.json"); }, ThrowsMessage<Error>(HasSubstr("x.json:1: ")));
-    EXPECT_THAT([] { read_shapes("/nonexistent.json"); }, ThrowsMessage<Error>(HasSubstr("/nonexistent.json: cannot be read: No such file")));
+    EXPECT_THAT([] { read_shapes("/nonexistent.json"); },
+                ThrowsMessage<Error>(HasSubstr("/nonexistent.json: cannot be read: No such file")));
     EXPECT_THAT([] { read_shapes(""); }, ThrowsMessage<Error>(HasSubstr("a file is named by an empty text: give its path")));
     EXPECT_THAT([] { read_shapes("/"); }, ThrowsMessage<Error>(HasSubstr("/: cannot be read: Is a directory")));
 }

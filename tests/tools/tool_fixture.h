@@ -32,7 +32,9 @@ protected:
         std::vector<char *> argv;
         for (std::string &word : words) argv.push_back(word.data());
         argv.push_back(nullptr);
-        if (chdir(folder_.path().c_str()) != 0 || std::freopen("stdout", "w", stdout) == nullptr || std::freopen("stderr", "w", stderr) == nullptr) _exit(126);
+        if (chdir(folder_.path().c_str()) != 0 || std::freopen("stdout", "w", stdout) == nullptr ||
+            std::freopen("stderr", "w", stderr) == nullptr)
+            _exit(126);
         setenv("ATALLA_DB", "x.db", 1);
         execv(argv[0], argv.data());
         _exit(127);

@@ -51,7 +51,8 @@ TEST_F(Tune, ReportsAsJson) {
     EXPECT_EQ(report["op"], "gemm");
     EXPECT_EQ(report["shape"], "64x64x64");
     EXPECT_EQ(report["machine"], "ax01");
-    EXPECT_EQ(report["bound_cycles"], find_operator("gemm").workload({{"shape", "64x64x64"}})->bound(find_machine("ax01")).cycles);
+    EXPECT_EQ(report["bound_cycles"],
+              find_operator("gemm").workload({{"shape", "64x64x64"}})->bound(find_machine("ax01")).cycles);
     EXPECT_GE(report["cycles"], report["bound_cycles"]);
     EXPECT_DOUBLE_EQ(report["bound_share"], report["bound_cycles"].get<double>() / report["cycles"].get<double>());
     EXPECT_GT(report["naive_cycles"], report["cycles"]);
@@ -72,8 +73,9 @@ TEST_F(Tune, PrintsATable) {
     const Output output = tune("--op gemm --shape 64x64x64 --bias --relu --budget 8 --machine ax01-psum");
     EXPECT_EQ(output.status, 0) << output.error;
     EXPECT_THAT(output.out, StartsWith("gemm 64x64x64, bias, relu on ax01-psum\n"));
-    for (const char *row : {"cycles", "lower bound", "of the bound", "of array's peak", "naive schedule", "trials", "time", "schedule", "verified        bit for bit", "stored in       x.db",
-                            "where the cycles went:\n  [iii"})
+    for (const char *row :
+         {"cycles", "lower bound", "of the bound", "of array's peak", "naive schedule", "trials", "time", "schedule",
+          "verified        bit for bit", "stored in       x.db", "where the cycles went:\n  [iii"})
         EXPECT_THAT(output.out, HasSubstr(row));
     EXPECT_THAT(output.out, testing::Not(HasSubstr("\033"))) << "no colours outside a terminal";
     EXPECT_THAT(output.error, HasSubstr("8/8")) << "progress";
@@ -84,7 +86,8 @@ TEST_F(Tune, TheSecondRunIsAnsweredByTheDatabase) {
     EXPECT_EQ(second["simulated"], 0);
     EXPECT_EQ(second["lowered"], 0);
     EXPECT_EQ(second["from_database"], first["lowered"]);
-    for (const char *key : {"cycles", "schedule", "stalls", "verified", "naive_cycles"}) EXPECT_EQ(second[key], first[key]) << key;
+    for (const char *key : {"cycles", "schedule", "stalls", "verified", "naive_cycles"})
+        EXPECT_EQ(second[key], first[key]) << key;
     const json again = tuned("--shape 64x64x64 --budget 8 --retune");
     EXPECT_EQ(again["lowered"], first["lowered"]);
     EXPECT_EQ(again["cycles"], first["cycles"]);
@@ -112,11 +115,12 @@ TEST_F(Tune, AKillLosesNothingThatWasDone) {
         try {
             return Database(file("x.db"), Database::Access::ReadOnly).select().size();
         } catch (const std::exception &) {
-            return 0;   // the file is being made
+            return 0;  // the file is being made
         }
     };
     size_t known = 0;
-    for (int wait = 0; wait < 6000 && known < 4; wait++, known = trials()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    for (int wait = 0; wait < 6000 && known < 4; wait++, known = trials())
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
     kill(child, SIGKILL);
     EXPECT_EQ(finish(child).status, -SIGKILL);
     ASSERT_GE(known, 4u);
@@ -142,15 +146,18 @@ TEST_F(Tune, AnInterruptEndsInOrder) {
         try {
             return !Database(file("x.db"), Database::Access::ReadOnly).list().empty();
         } catch (const Error &) {
-            return false;   // it is being made
+            return false;  // it is being made
         }
     };
-    EXPECT_EQ(interrupted("--shape 96x96x96 --strategy random --budget 200", has_a_trial), "atalla-tune: interrupted; the same command goes on from here\n");
+    EXPECT_EQ(interrupted("--shape 96x96x96 --strategy random --budget 200", has_a_trial),
+              "atalla-tune: interrupted; the same command goes on from here\n");
     EXPECT_EQ(Database(file("x.db")).list().at(0).unfinished, true);
     // Hundreds of thousands of points are priced first, which is not waited for.
     const auto drafts = [&] { return std::filesystem::exists(file("y.db-wal")); };
-    EXPECT_EQ(interrupted("--op linear(gelu(linear(layer_norm(x,a,b),w,c)),v,d) --shape 50x64,64,64,128x64,128,64x128,64 --db y.db", drafts),
-              "atalla-tune: interrupted before a schedule was tried; the same command begins again\n");
+    EXPECT_EQ(
+        interrupted("--op linear(gelu(linear(layer_norm(x,a,b),w,c)),v,d) --shape 50x64,64,64,128x64,128,64x128,64 --db y.db",
+                    drafts),
+        "atalla-tune: interrupted before a schedule was tried; the same command begins again\n");
 }
 
 TEST_F(Tune, EmitsAProgramWithItsData) {
@@ -161,7 +168,7 @@ TEST_F(Tune, EmitsAProgramWithItsData) {
         const std::shared_ptr<const Workload> workload = find_operator("gemm").workload({{"shape", shape}, {"bias", "true"}});
         const Evaluator evaluator(workload, machine);
         const Program program = read_in(file("gemm.in"));
-        const uint32_t result = program.data.at(0x3C + 3 * 4);   // A, B, bias, C
+        const uint32_t result = program.data.at(0x3C + 3 * 4);  // A, B, bias, C
 
         Simulator simulator(machine);
         simulator.load(program);
@@ -174,7 +181,8 @@ TEST_F(Tune, EmitsAProgramWithItsData) {
 
         const Program assembled = assemble(read("gemm.s"), "gemm.s");
         ASSERT_EQ(assembled.packets.size(), program.packets.size());
-        for (size_t i = 0; i < program.packets.size(); i++) ASSERT_EQ(assembled.packets[i].packet, program.packets[i].packet) << i;
+        for (size_t i = 0; i < program.packets.size(); i++)
+            ASSERT_EQ(assembled.packets[i].packet, program.packets[i].packet) << i;
     }
 }
 
@@ -222,7 +230,7 @@ TEST_F(Tune, AKilledListGoesOnToTheSameEnd) {
         try {
             return Database(file("killed.db"), Database::Access::ReadOnly).select().size();
         } catch (const std::exception &) {
-            return 0;   // the file is being made
+            return 0;  // the file is being made
         }
     };
     size_t before = 0;
@@ -267,7 +275,9 @@ TEST_F(Tune, VerifiesTheDatabase) {
 }
 
 TEST_F(Tune, RefusesWhatItDoesNotKnow) {
-    EXPECT_THAT(refusal("--op gem"), testing::MatchesRegex("atalla-tune: unknown operator 'gem'; did you mean 'gemm'\\? ./atalla ops lists all [0-9]+\n"));
+    EXPECT_THAT(
+        refusal("--op gem"),
+        testing::MatchesRegex("atalla-tune: unknown operator 'gem'; did you mean 'gemm'\\? ./atalla ops lists all [0-9]+\n"));
     EXPECT_THAT(refusal("--machine ax02"), HasSubstr("did you mean ax01?"));
     EXPECT_THAT(refusal("--strategy drift"), HasSubstr("did you mean 'draft'?"));
     EXPECT_THAT(refusal("--effort norml"), HasSubstr("did you mean 'normal'?"));
@@ -281,9 +291,12 @@ TEST_F(Tune, RefusesImpossibleNumbers) {
     EXPECT_EQ(refusal("--m 4 --n -1"), "atalla-tune: gemm: n is -1, but sizes must be at least 1\n");
     EXPECT_THAT(refusal("--shape 40000x40000x16"), HasSubstr("bytes of memory"));
     for (const char *budget : {"0", "-5", "4.5", "10m", "s", "1e99s"})
-        EXPECT_THAT(refusal(std::string("--budget ") + budget), HasSubstr("--budget must be a number of trials, such as 64, or of seconds, such as 10s")) << budget;
+        EXPECT_THAT(refusal(std::string("--budget ") + budget),
+                    HasSubstr("--budget must be a number of trials, such as 64, or of seconds, such as 10s"))
+            << budget;
     EXPECT_THAT(refusal("--b-layout nn"), HasSubstr("b-layout"));
-    for (const char *seed : {"-1", "1.5", "x", "99999999999999999999"}) EXPECT_THAT(refusal(std::string("--seed ") + seed), HasSubstr("the seed must be a whole number, 0 or more")) << seed;
+    for (const char *seed : {"-1", "1.5", "x", "99999999999999999999"})
+        EXPECT_THAT(refusal(std::string("--seed ") + seed), HasSubstr("the seed must be a whole number, 0 or more")) << seed;
 }
 
 TEST_F(Tune, RefusesDatabasesThatItCannotUse) {
@@ -302,7 +315,9 @@ TEST_F(Tune, ADiskThatIsFullDuringTuningKeepsWhatWasDone) {
     const Output full = run("/bin/sh", "limited.sh");
     EXPECT_EQ(full.status, 1);
     EXPECT_EQ(full.out, "");
-    EXPECT_EQ(full.error, "atalla-tune: writing the database x.db failed: the disk is full, over a limit, or broken; everything recorded before is kept: free some space and run the same command again\n");
+    EXPECT_EQ(full.error,
+              "atalla-tune: writing the database x.db failed: the disk is full, over a limit, or broken; everything recorded "
+              "before is kept: free some space and run the same command again\n");
     const size_t kept = Database(file("x.db")).select().size();
     ASSERT_GT(kept, 0u);
     ASSERT_LT(kept, 40u) << "the limit was not reached";
@@ -316,7 +331,10 @@ TEST_F(Tune, RefusesPlacesThatItCannotWrite) {
     EXPECT_EQ(output.status, 1);
     EXPECT_EQ(output.error, "atalla-tune: cannot write 'none/gemm.in': check that its folder exists and can be written\n");
     if (std::filesystem::exists("/dev/full")) {
-        EXPECT_EQ(std::system(fmt::format("ATALLA_DB={} {} --shape 32x32x32 --budget 2 --quiet > /dev/full 2> {}", file("x.db").string(), ATALLA_TUNE_TOOL, file("said").string()).c_str()), 1 << 8);
+        EXPECT_EQ(std::system(fmt::format("ATALLA_DB={} {} --shape 32x32x32 --budget 2 --quiet > /dev/full 2> {}",
+                                          file("x.db").string(), ATALLA_TUNE_TOOL, file("said").string())
+                                  .c_str()),
+                  1 << 8);
         EXPECT_EQ(read("said"), "atalla-tune: cannot write to standard output\n");
     }
 }

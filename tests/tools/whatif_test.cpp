@@ -66,8 +66,9 @@ TEST_F(WhatIfTool, AMachineThatCannotRunItIsARowWithTheReason) {
     EXPECT_TRUE(list[0].contains("problem")) << list[0];
     EXPECT_FALSE(list[0].at("problem").get<std::string>().empty());
     EXPECT_GT(list[1].at("cycles"), 0);
-    EXPECT_THAT(error_of("--op gemm --shape 64x64x64 --set pad.bytes=64 --quiet --point " + list[1].at("schedule").get<std::string>()),
-                HasSubstr("gemm 64x64x64 runs on none of the machines; on ax01 pad.bytes=64: "));
+    EXPECT_THAT(
+        error_of("--op gemm --shape 64x64x64 --set pad.bytes=64 --quiet --point " + list[1].at("schedule").get<std::string>()),
+        HasSubstr("gemm 64x64x64 runs on none of the machines; on ax01 pad.bytes=64: "));
 }
 
 TEST_F(WhatIfTool, PadsThatDoNotDivideATileAreStillAMachine) {
@@ -80,15 +81,19 @@ TEST_F(WhatIfTool, NamesRetuneWhereTheScheduleIsNone) {
 }
 
 TEST_F(WhatIfTool, HighPrecisionIsTheOrderOfSumsThatKeepsMoreDigits) {
-    const nlohmann::json high = rows("--op gemm --shape 32x32x1024 --precision high"), blocked = rows("--op gemm --shape 32x32x1024 --sums blocked");
+    const nlohmann::json high = rows("--op gemm --shape 32x32x1024 --precision high"),
+                         blocked = rows("--op gemm --shape 32x32x1024 --sums blocked");
     EXPECT_EQ(high, blocked);
     EXPECT_NE(high, rows("--op gemm --shape 32x32x1024 --precision standard"));
-    EXPECT_THAT(error_of("--op relu --precision high --quiet"), HasSubstr("relu adds in one order only: --precision high is for matrix products"));
+    EXPECT_THAT(error_of("--op relu --precision high --quiet"),
+                HasSubstr("relu adds in one order only: --precision high is for matrix products"));
     EXPECT_THAT(error_of(program_ + " --precision high"), HasSubstr("give a program file or an operator, not both"));
 }
 
 TEST_F(WhatIfTool, FewerRegisterBanksAreStillAMachine) {
-    for (const nlohmann::json &row : rows("--op gemm --shape 32x32x32 --sweep regs.scalar_banks=1,2 --sweep regs.vector_banks=1,2")) EXPECT_GT(row.at("cycles"), 0) << row;
+    for (const nlohmann::json &row :
+         rows("--op gemm --shape 32x32x32 --sweep regs.scalar_banks=1,2 --sweep regs.vector_banks=1,2"))
+        EXPECT_GT(row.at("cycles"), 0) << row;
 }
 
 TEST_F(WhatIfTool, TriesEveryPlausibleValue) {
@@ -111,8 +116,10 @@ TEST_F(WhatIfTool, SaysWhatIsWrong) {
     EXPECT_THAT(error_of(program_ + " --shape 32x32x32"), HasSubstr("give a program file or an operator, not both"));
     EXPECT_THAT(error_of(program_ + " --retune"), HasSubstr("--retune needs an operator: a program file has no schedule"));
     EXPECT_THAT(error_of(program_ + " --point rows=1"), HasSubstr("--point needs an operator: a program file has no schedule"));
-    EXPECT_THAT(error_of("--op gemm --retune --point rows=1"), HasSubstr("--retune looks for a schedule of each machine, and --point gives one"));
-    EXPECT_THAT(error_of(program_ + " --sensitivity --sweep vec.ii=1"), HasSubstr("--sensitivity changes one parameter after the other"));
+    EXPECT_THAT(error_of("--op gemm --retune --point rows=1"),
+                HasSubstr("--retune looks for a schedule of each machine, and --point gives one"));
+    EXPECT_THAT(error_of(program_ + " --sensitivity --sweep vec.ii=1"),
+                HasSubstr("--sensitivity changes one parameter after the other"));
     EXPECT_THAT(error_of(program_ + " --plot no/such/folder.svg"), HasSubstr("cannot write 'no/such/folder.svg'"));
     EXPECT_THAT(error_of("missing.in"), HasSubstr("missing.in"));
 }
