@@ -166,6 +166,13 @@ class Launcher(unittest.TestCase):
             for link in re.findall(r"\]\(([^)#:\s]+)[^):]*\)", text):
                 self.assertTrue((page.parent / link).exists(), f"{page.name} links to {link}")
 
+    def test_sources_are_as_format_leaves_them(self):
+        version = subprocess.run(["sh", "-c", "clang-format --version"], capture_output=True, text=True).stdout
+        if " version 14." not in version:
+            self.skipTest("needs clang-format 14: other versions break lines elsewhere")
+        result = subprocess.run([SOURCE / "atalla", "format", "--check"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     # What it installs
 
     def test_missing_packages_without_root_give_one_command(self):
