@@ -138,4 +138,16 @@ std::vector<SummingFunc> summing_funcs(const Func &sum, const std::vector<Var> &
     return maker.take();
 }
 
+void schedule_sums(std::vector<SummingFunc> &all, const Var &lane, const LoopLevel &of_first, bool straight) {
+    for (SummingFunc &one : all) {
+        one.sum.compute_at(one.place(all, of_first)).vectorize(lane, lanes).bound_extent(lane, lanes);
+        std::vector<VarOrRVar> order = {lane, one.terms.x};
+        if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
+        one.sum.update().reorder(order).vectorize(lane, lanes);
+        for (size_t i = 1; i < order.size() && straight && !one.of.in_groups(); i++) one.sum.update().unroll(order[i]);
+        if (one.of.rest) one.sum.update(1).vectorize(lane, lanes);
+        in_registers({one.sum});
+    }
+}
+
 }  // namespace atalla

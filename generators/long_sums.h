@@ -49,4 +49,7 @@ using SumTerms = std::function<SumTerm(size_t run)>;
 std::vector<SummingFunc> summing_funcs(const Halide::Func &sum, const std::vector<Halide::Var> &arguments, const LongSum &of,
                                        const SumTerms &terms, const std::string &steps = "steps");
 
+// Vectors of `lane`, where `of_first` says, in registers. `straight`: runs are straight-line code.
+void schedule_sums(std::vector<SummingFunc> &all, const Halide::Var &lane, const Halide::LoopLevel &of_first, bool straight);
+
 }  // namespace atalla

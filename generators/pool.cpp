@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/long_sums.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -224,7 +225,8 @@ Reference pool_reference(const PoolShape &shape, const TensorData &input) {
 
 double pool_tolerance_ulps(const PoolShape &shape) {
     // Every addition is rounded, and so are the factor and the products with it.
-    return shape.kind == Pooling::Max ? 0 : 3 + 0.5 * std::sqrt(static_cast<double>(shape.x.kernel * shape.y.kernel));
+    const int64_t in_a_row = std::max(shape.y.kernel, long_sum(shape.x.kernel, shape.y.kernel).additions_in_a_row());
+    return shape.kind == Pooling::Max ? 0 : 3 + 0.5 * std::sqrt(static_cast<double>(in_a_row));
 }
 
 }  // namespace atalla

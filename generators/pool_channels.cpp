@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "generators/long_sums.h"
 #include "generators/pad_room.h"
 #include "generators/pool.h"
 #include "generators/vocabulary.h"
@@ -114,7 +115,7 @@ private:
             return framed_ ? pixels_(c, column + frame_x_.first_window(tx), row + frame_y_.first_window(ty), tx, ty, i)
                            : pixels_(c, column, row, i);
         };
-        const Expr element = pixel(x * sx + taps.x, y * sy + taps.y);
+        std::vector<SummingFunc> sums;
         Expr value;
         if (takes_columns(shape_)) {
             // A maximum takes the place of a column that no window beside it has, and the others stay.
@@ -124,13 +125,17 @@ private:
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);
-            window(vars) = larger(element, window(at));
+            window(vars) = larger(pixel(x * sx + taps.x, y * sy + taps.y), window(at));
             value = window(at);
         } else {
             if (weighted()) define_factors(channels_ % lanes != 0);
-            const Expr tap = taps.y * static_cast<int>(ax.kernel) + taps.x;
-            window(vars) = bf16(-0.0f);
-            window(vars) = strict_float(window(at) + (weighted() ? strict_float(element * factors_(c, tap)) : element));
+            sums = summing_funcs(window, vars, long_sum(ax.kernel, ay.kernel), [&](size_t) {
+                return [&](const Expr &column, const Expr &row) {
+                    const Expr element = pixel(x * sx + column, y * sy + row);
+                    return weighted() ? strict_float(element * factors_(c, row * static_cast<int>(ax.kernel) + column))
+                                      : element;
+                };
+            });
             value = window(at);
             if (!weighted())
                 value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x),
@@ -144,8 +149,10 @@ private:
             maxima->schedule(LoopLevel(result_, Var("cv")), LoopLevel(result_, inner_));
             return;
         }
+        const bool straight = this->taps() <= most_unrolled_taps;
+        if (!sums.empty()) return schedule_sums(sums, c, LoopLevel(result_, inner_), straight);
         window.compute_at(result_, inner_).vectorize(c, lanes);
-        if (ax.kernel * ay.kernel <= most_unrolled_taps) window.update().unroll(taps.x).unroll(taps.y);
+        if (straight) window.update().unroll(taps.x).unroll(taps.y);
         window.update().vectorize(c, lanes);
         in_registers({window});
     }

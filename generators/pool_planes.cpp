@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/long_sums.h"
 #include "generators/plane_plan.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
@@ -95,6 +96,7 @@ private:
         RDom taps, places;
         int64_t columns, rows;
         std::optional<WindowMaxima> maxima;
+        std::vector<SummingFunc> sums;
     };
 
     Expr block() const { return v_.o * size(plan_.together) + v_.b; }
@@ -182,12 +184,14 @@ private:
                   RDom(0, size(columns), 0, size(py.count), fmt::format("places{}", number)),
                   columns,
                   py.count,
+                  {},
                   {}};
         Func window = w.window;
         const Var &l = v_.l, &x = v_.x, &y = v_.y, &b = v_.b, &o = v_.o;
         const auto place = [&](const Expr &column, const Expr &row) { return framed_(l, row * pitch_ + column, b, o); };
-        const Expr element =
-            place(x * size(px.stride) + size(px.start) + w.taps.x, y * size(py.stride) + size(py.start) + w.taps.y);
+        const auto element_of = [&](const Expr &column, const Expr &row) {
+            return place(x * size(px.stride) + size(px.start) + column, y * size(py.stride) + size(py.start) + row);
+        };
         if (takes_columns(shape_)) {
             w.maxima.emplace(
                 std::to_string(number), std::vector<Var>{l, x, y, b, o}, size(px.kernel), size(py.kernel), size(px.stride),
@@ -197,13 +201,14 @@ private:
             window = w.window = w.maxima->window;
         } else if (shape_.kind == Pooling::Max) {
             window(l, x, y, b, o) = bf16(lowest_number);
-            window(l, x, y, b, o) = larger_number(element, window(l, x, y, b, o));
+            window(l, x, y, b, o) = larger_number(element_of(w.taps.x, w.taps.y), window(l, x, y, b, o));
         } else {
-            const Expr tap = w.taps.y * size(shape_.x.kernel) + w.taps.x;
-            window(l, x, y, b, o) = bf16(-0.0f);
-            window(l, x, y, b, o) = strict_float(
-                window(l, x, y, b, o) +
-                (weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b, o)) : element));
+            w.sums = summing_funcs(window, {l, x, y, b, o}, long_sum(px.kernel, py.kernel), [&](size_t) {
+                return [&](const Expr &column, const Expr &row) {
+                    const Expr element = element_of(column, row), tap = row * size(shape_.x.kernel) + column;
+                    return weighted() ? strict_float(element * factors_->turned(l, tap % lanes, tap / lanes, b, o)) : element;
+                };
+            });
         }
         const Expr column = w.places.x * size(px.step) + size(px.first), row = w.places.y * size(py.step) + size(py.first);
         if (shape_.kind == Pooling::Max) define_unknown(py);
@@ -396,9 +401,11 @@ private:
             w.maxima->schedule(LoopLevel(results_, inner), one_window);
             return;
         }
+        const bool straight = windows_.size() == 1 && taps_ <= most_unrolled_taps;
+        if (!w.sums.empty()) return schedule_sums(w.sums, v_.l, one_window, straight);
         w.window.compute_at(one_window).vectorize(v_.l, lanes).bound_extent(v_.l, lanes);
         w.window.update().reorder(v_.l, w.taps.x, w.taps.y).vectorize(v_.l, lanes);
-        if (windows_.size() == 1 && taps_ <= most_unrolled_taps) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
+        if (straight) w.window.update().unroll(w.taps.x).unroll(w.taps.y);
         in_registers({w.window});
     }
 

@@ -317,6 +317,21 @@ TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
     EXPECT_THAT(sums("softmax", "8144x3", "0", int64_t{8144} * 3), within(1.0 / 8144, 0.01));
 }
 
+// Windows of many elements, with lanes that are planes or channels, of one size or of several, and along a line.
+TEST_F(Rows, MeansOfLargeWindowsAreWhole) {
+    if (!machine.timed()) GTEST_SKIP() << "such images do not fit small pads";
+    const auto means = [&](const char *name, int64_t count, WorkloadArguments arguments) {
+        return results(name, arguments, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    const auto whole = testing::Each(testing::AllOf(testing::Ge(0.96), testing::Le(1.04)));
+    EXPECT_THAT(means("avg_pool2d", 8 * 60 * 60, {{"shape", "1x8x60x60"}, {"kernel-size", "30"}, {"stride", "15"}}), whole);
+    EXPECT_THAT(
+        means("avg_pool2d", 40 * 36 * 8, {{"shape", "1x40x36x8"}, {"kernel-size", "31"}, {"stride", "3"}, {"layout", "nhwc"}}),
+        whole);
+    EXPECT_THAT(means("adaptive_avg_pool2d", 3 * 65 * 67, {{"shape", "1x3x65x67"}, {"output-size", "2,3"}}), whole);
+    EXPECT_THAT(means("avg_pool1d", 2 * 3000, {{"shape", "1x2x3000"}, {"kernel-size", "600"}, {"stride", "100"}}), whole);
+}
+
 // Neither the planes nor the steps of each are made of equal groups: few runs, whose rows small pads hold.
 TEST_F(Rows, SumsOfAwkwardNumbersHaveASchedule) {
     const auto workload = find_operator("var").workload({{"shape", "79x2x530x3"}, {"dim", "0,2"}});
