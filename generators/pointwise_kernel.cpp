@@ -297,6 +297,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             parts_[i].name, [&](Func spread) { by_tile(dim) ? spread.compute_at(out, tile) : spread.compute_root(); },
             by_tile(dim) ? t.rows : t.height);
     }
+    bool brings_rows = false;
+    for (size_t i = 0; i < names_.size(); i++) brings_rows = brings_rows || (staged[i].defined() && nest.is_present(i, 0));
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
         if (!rows.defined()) continue;
@@ -323,7 +325,11 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
                 else
                     root = true;
             }
-            if (root)
+            // Where blocks bring nothing else, numbers of all rows that one transfer brings stay. A block finds its own in the
+            // same lanes as others.
+            const bool same_lanes = machine.timed() && t.rows % lanes == 0 && t.height % t.rows == 0;
+            const bool stays = !brings_rows && same_lanes && element_count(nest.extents_of(i)) <= machine.sdma.max_rows * lanes;
+            if (root || stays)
                 rows.compute_root();
             else
                 rows.compute_at(out, at);
@@ -333,7 +339,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
                 rows.bound_extent(n, size(t.stored_cols));
             else
                 rows.align_storage(rows.args().front(), size(lanes));
-            if (!root && ring) rows.hoist_storage_root().ring_buffer(2);
+            if (!root && !stays && ring) rows.hoist_storage_root().ring_buffer(2);
             spread_at(
                 names_[i], [&](Func spread) { root ? spread.compute_root() : spread.compute_at(out, at); },
                 !follows_rows ? 1

@@ -182,6 +182,18 @@ TEST(Streams, HalvesOfThePadsStartApart) {
               std::string::npos);
 }
 
+// Numbers of rows that are all a kernel reads come once, in front of the blocks that leave; those of more rows than one
+// transfer brings, and those beside other operands, or of blocks that begin in another lane, come with each block.
+TEST(Streams, NumbersOfRowsComeOnce) {
+    const auto loads = [](const char *op, const WorkloadArguments &arguments, const char *point) {
+        return std::ranges::count(transfers_of(op, arguments, "ax01", point), 'l');
+    };
+    EXPECT_EQ(loads("expand", {{"shape", "256x1"}, {"size", "256,512"}}, "block=32,numbers=1,pads=4,parts=1,unroll=16"), 1);
+    EXPECT_EQ(loads("expand", {{"shape", "2048x1"}, {"size", "2048,64"}}, "block=512,numbers=1,pads=4,parts=1,unroll=16"), 2);
+    EXPECT_EQ(loads("expand", {{"shape", "80x1"}, {"size", "80,512"}}, "block=32,numbers=0,pads=4,parts=1,unroll=16"), 2);
+    EXPECT_GT(loads("mul", {{"shape", "256x512,256x1"}}, "block=32,numbers=1,pads=4,parts=1,unroll=16"), 1);
+}
+
 // Pieces that all come whole do so before any leaves. What is left of whole turns of the pads is a piece of its own, and what
 // one transfer moves, as the 256 elements behind the rows of 1024 and those that come from the end, is in one pad.
 TEST(Streams, PiecesThatComeWholeComeFirst) {
