@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "generators/evaluate.h"
+#include "generators/long_sums.h"
 #include "generators/pool.h"
 #include "generators/registry.h"
 #include "schedules/random.h"
@@ -291,6 +292,12 @@ TEST_F(Rows, Reductions) {
         }
 }
 
+TEST(LongSums, AreMadeInGroupsWhereARowLosesMore) {
+    for (const int64_t steps : {1, 64, 75, 80}) EXPECT_EQ(steps_of_group(steps), steps);
+    for (const int64_t steps : {88, 128, 512}) EXPECT_LT(steps_of_group(steps), steps);
+    EXPECT_LT(steps_of_group(40, 4), 40 * 4);
+}
+
 // A bf16 of 256 takes no ones any more.
 TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
     const auto sums = [&](const char *name, const char *shape, const char *dim, int64_t count) {
@@ -301,9 +308,10 @@ TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
     };
     EXPECT_THAT(sums("sum", "4096x3", "0", int64_t{4096} * 3), testing::Each(4096));
     EXPECT_THAT(sums("mean", "2x2100x40", "1", int64_t{2} * 2100 * 40), within(1, 0.01));
+    EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96), within(600, 0.01));
     for (int i = 0; i < 4; i++)
-        EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96),
-                    within(600, 0.01));  // in any parts, with rows that are not there
+        EXPECT_THAT(sums("sum", "700x96", "0", int64_t{700} * 96),
+                    within(700, 0.01));  // in any parts, with rows that are not there
     // 13 at a time, 512 takes no more than 12 of them.
     EXPECT_THAT(sums("sum", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1040, 0.01));
     // In steps of eight elements: 1,018 steps, which no small number divides, and 79 planes of 67.
