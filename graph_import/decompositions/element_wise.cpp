@@ -52,10 +52,9 @@ bool prelu(Expansion &e) {
         of_channel[0] = e.sizes(weight)[0];
         weight = e.view(weight, of_channel);
     }
-    const ValueId above = e.each("aten::relu", x);
-    const ValueId below = e.call("aten::clamp", {{"self", x}, {"min", std::monostate{}}, {"max", 0.0}}, e.sizes(x));
-    const ValueId scaled = e.call("aten::mul.Tensor", {{"self", below}, {"other", weight}}, e.sizes(x));
-    e.last("aten::add.Tensor", {{"self", above}, {"other", scaled}});
+    const ValueId above = e.call("aten::gt.Scalar", {{"self", x}, {"other", 0.0}}, dense_type(DType::Bool, e.sizes(x)));
+    const ValueId scaled = e.call("aten::mul.Tensor", {{"self", x}, {"other", weight}}, e.sizes(x));
+    e.last("aten::where.self", {{"condition", above}, {"self", x}, {"other", scaled}});
     return true;
 }
 
@@ -133,10 +132,19 @@ bool celu(Expansion &e) {
     return true;
 }
 
-// -log(1 + exp(-x)).
+// 0 - log(1 + exp(-x)), which is not -0 where nothing is left of it.
 bool log_sigmoid(Expansion &e) {
     const ValueId negative = e.each("aten::neg", e.tensor("self"));
-    e.last("aten::neg", {{"self", e.each("aten::softplus", negative)}});
+    e.last("aten::rsub.Scalar", {{"self", e.each("aten::softplus", negative)}, {"other", 0.0}});
+    return true;
+}
+
+// What lies outside of both ends; zeros inside have the sign of a difference.
+bool soft_shrink(Expansion &e) {
+    const ValueId x = e.tensor("self");
+    const double end = e.node.number("lambd");
+    e.last("aten::sub.Tensor",
+           {{"self", x}, {"other", e.call("aten::clamp", {{"self", x}, {"min", -end}, {"max", end}}, e.sizes(x))}});
     return true;
 }
 
@@ -221,6 +229,7 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::selu"] = selu;
     all["aten::celu"] = celu;
     all["aten::log_sigmoid"] = log_sigmoid;
+    all["aten::softshrink"] = soft_shrink;
     all["aten::mish"] = mish;
     all["aten::threshold"] = threshold;
     all["aten::glu"] = gated;

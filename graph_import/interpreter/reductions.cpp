@@ -416,7 +416,8 @@ void add_reduction_kernels(Kernels &kernels) {
     };
     kernels["aten::cumsum"] = [](const Call &call) {
         return along_rows(call, call.result_dtype(), [](auto *row, int64_t length) {
-            for (int64_t i = 1; i < length; i++) row[i] += row[i - 1];
+            std::remove_reference_t<decltype(*row)> total = 0;  // as PyTorch begins, so that a sum of -0 is 0
+            for (int64_t i = 0; i < length; i++) row[i] = total = static_cast<decltype(total)>(total + row[i]);
         });
     };
     kernels["aten::cumprod"] = [](const Call &call) {
