@@ -1,6 +1,7 @@
 #include "generators/lane_math.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -170,7 +171,7 @@ Expr sixth_of_clamped(const Expr &x) {
 
 }  // namespace
 
-// 1/-0 is +inf here: no lane operation tells the zeros apart.
+// 1/-0 is +inf here: no lane operation tells the zeros apart (docs/numerics.md).
 Expr reciprocal(const Expr &x) {
     const Expr a = magnitude(x);
     const Normalised n = normalised(a, 1);
@@ -186,10 +187,24 @@ Expr reciprocal_of_sum(const Expr &x, int64_t most) {
     return scaled(reciprocal_near_one(n.m), n, -1, 1);
 }
 
+namespace {
+
+// Divided by a number: one product, whose factor is rounded. An inverse that is no normal number leaves some of its powers of
+// two to a second one.
+Expr mul_by_inverse(const Expr &a, double divisor) {
+    constexpr int some = 64;
+    const double factor = 1 / divisor, size = std::abs(factor);
+    if (size == 0 || std::isinf(size) || (size >= std::numeric_limits<float>::min() && size <= largest_bf16))
+        return mul(a, number(factor));
+    const int apart = size < 1 ? some : -some;
+    return mul(mul(a, number(std::ldexp(factor, apart))), two_to(-apart));
+}
+
+}  // namespace
+
 Expr divide(const Expr &a, const Expr &b) {
-    // By a number: one product, whose factor is rounded.
-    if (const std::optional<double> divisor = as_number(b); divisor && std::isfinite(1 / *divisor))
-        return mul(a, number(1 / *divisor));
+    if (const std::optional<double> divisor = as_number(b); divisor && !std::isnan(*divisor))
+        return mul_by_inverse(a, *divisor);
     const Expr size = magnitude(b);
     const Normalised n = normalised(size, 1);
     // A small dividend is made larger for as long as there are roundings.

@@ -44,6 +44,18 @@ TEST(Numerics, BoundsThatAreNaNGiveNaN) {
         EXPECT_EQ(measure_numerics(expression, machine).wrong_special, 0) << expression;
 }
 
+// A zero has an infinite inverse, whose sign is known here, and numbers at both ends of the range have one that is no normal
+// number.
+TEST(Numerics, NumbersDivideAtBothEndsOfTheRange) {
+    const Machine machine = find_machine("ax01");
+    for (const char *expression :
+         {"div(x, 0)", "div(x, -0)", "div(x, inf)", "div(x, 3e38)", "div(x, -1.2e38)", "div(x, 1e-39)", "div(x, -2e-40)"}) {
+        const NumericsRow row = measure_numerics(expression, machine);
+        EXPECT_EQ(row.wrong_special, 0) << expression << " at " << testing::PrintToString(row.wrong_at);
+        EXPECT_LE(row.worst_ulps, 1.01) << expression << " at " << testing::PrintToString(row.worst_at);
+    }
+}
+
 // The adder would bound these functions if they were made of halves.
 TEST(Numerics, FunctionsOfExponentialsTakeFewAdditions) {
     const Machine machine = find_machine("ax01");
