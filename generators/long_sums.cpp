@@ -14,8 +14,8 @@ using namespace vocabulary;
 namespace {
 
 // So few additions in a row round little. Longer runs are made where groups would cost more than they are good for: all of a
-// sum, or what has no equal groups. A run of 80 magnitudes loses what one of 64 does, 0.4 %; one of 100 twice as much, since more
-// of its additions are of bf16 that are 64 times an element.
+// sum, or what has no equal groups. A run of 80 magnitudes loses what one of 64 does, 0.4 %; one of 100 twice as much, since
+// more of its additions are of bf16 that are 64 times an element.
 constexpr int64_t most_in_a_row = 32, longest_run = 80;
 
 bool leaves_nothing(int64_t count, int64_t terms);
