@@ -305,8 +305,8 @@ int64_t PointwiseBlocks::period() const {
 
 bool PointwiseBlocks::has_pages(const Machine &machine, int64_t block) const {
     const int64_t page = page_elements(machine), piece = elements_of(block) / 2, all = all_elements(), own = period();
-    return machine.timed() && parts_ == 0 && piece % (4 * lanes) == 0 && page % piece == 0 && all % (2 * page) == 0 &&
-           own > 0 && own % piece == 0 && (own == all || own % (2 * page) == 0 || page % own == 0);
+    return machine.timed() && parts_ == 0 && piece > 0 && page > 0 && piece % (4 * lanes) == 0 && page % piece == 0 &&
+           all % (2 * page) == 0 && own > 0 && own % piece == 0 && (own == all || own % (2 * page) == 0 || page % own == 0);
 }
 
 int64_t PointwiseBlocks::half_of_page(const Machine &machine) const {

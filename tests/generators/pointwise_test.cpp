@@ -205,6 +205,8 @@ TEST(Pointwise, RowsBeginAnewInPages) {
     refused("mul", "16x2048,2048", point(4, 4));
     refused("mul", "16x1536,1536", point(4, 4));
     refused("where", "4x2x4096,4096,2x4096", point(4, 4));
+    // A single element is no piece of two pages.
+    refused("relu", "1", Point::parse("block=1,pads=4,parts=2,unroll=4"));
     // Few rows are blocks of pages alone.
     refused("mul", "16x2048,2048", Point::parse("block=2,pads=4,parts=0,unroll=16"));
     // Both bank groups are busy, which they are not where rows go round the pads.

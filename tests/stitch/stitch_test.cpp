@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "generators/registry.h"
 #include "isa/error.h"
 #include "isa/packet_checker.h"
 #include "simulator/simulator.h"
@@ -166,6 +167,24 @@ TEST_P(Stitching, SegmentsAreEnteredThroughTheirWord) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, Stitching, testing::Values("ax01", "ax01-psum", "fsim"));
+
+// All loads of such a kernel come before its results, the last of which are under way when the next one starts its loads.
+TEST(StitchRoutines, PassOnWhatThePadsHoldAsAWhole) {
+    Chain chain("ax01");
+    const auto add = [&](const char *op, const char *shape) {
+        chain.add(find_operator(op)
+                      .workload({{"shape", shape}})
+                      ->build(chain.machine, Point::parse("block=16384,pads=4,parts=3,unroll=16")),
+                  op);
+    };
+    add("relu", "16384");
+    add("add", "16384,16384");
+    add("exp", "16384");
+    Simulator simulator = chain.loaded(stitch(chain.plan));
+    const RunResult run = simulator.run();
+    ASSERT_TRUE(run.ok) << run.error;
+    EXPECT_EQ(chain.result(simulator), chain.expected);
+}
 
 TEST(StitchErrors, SayWhatIsWrongWithThePlan) {
     StitchPlan plan;
