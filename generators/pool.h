@@ -84,6 +84,13 @@ struct PoolForm {
 // weights adds the columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero
 // loses its sign.
 extern const PoolForm row_pool;
+// The beats of the bus that it takes; infinite where it does not take the shape.
+double beats_along_rows(const PoolShape &shape, const Machine &machine);
+// Means, planes outermost, where no window reaches out of the image or below another one: what the rows of some results see is
+// a run of elements, which comes as it lies in memory, and products with constant weights add what a vector of it has of each
+// window. An infinity or NaN then spreads over the results of a run, and a zero loses its sign. Where that spares the bus much,
+// as of short rows.
+extern const PoolForm run_pool;
 // Maxima, planes outermost, in two steps: along the rows of an image, where the array has just turned a block of one and all
 // its elements are in registers, and then along columns, where the results go back through the array. An infinity or NaN
 // spreads to the windows of its part of a row.
@@ -96,8 +103,8 @@ extern const PoolForm plane_pool;
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 extern const PoolForm channel_pool;
 
-// The form that serves best: rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is empty
-// where the pads do not hold them.
+// The form that serves best: runs, rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is
+// empty where the pads do not hold them.
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

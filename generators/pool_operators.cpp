@@ -46,7 +46,8 @@ protected:
 
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
-        if (&pool_form(shape_, machine) == &row_pool) return work_along_rows();
+        const PoolForm *const form = &pool_form(shape_, machine);
+        if (form == &row_pool || form == &run_pool) return work_along_rows(form == &row_pool);
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
@@ -75,15 +76,17 @@ protected:
     }
 
 private:
-    // The array adds what lies in a row, so that lanes add rows alone.
-    KernelWork work_along_rows() const {
+    // The array adds what lies in a row, so that lanes add rows alone; or what lies in a run, of which a vector may have whole
+    // windows.
+    KernelWork work_along_rows(bool lanes_add_rows) const {
         const int64_t planes = shape_.images * shape_.channels, columns = covered_elements(shape_.x),
                       rows = covered_elements(shape_.y);
         KernelWork work;
         work.bytes = tensor_bytes();
         work.rows_loaded = ceil_div(planes * columns * rows, int64_t{lanes});
         work.rows_stored = ceil_div(planes * shape_.x.results * shape_.y.results, int64_t{lanes});
-        work.lanes.adds = ceil_div(planes * columns * std::max<int64_t>(0, rows - shape_.y.results), int64_t{lanes});
+        if (lanes_add_rows)
+            work.lanes.adds = ceil_div(planes * columns * std::max<int64_t>(0, rows - shape_.y.results), int64_t{lanes});
         return work;
     }
 
@@ -120,11 +123,13 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                                "window first, which windows beside it share, times the reciprocal of the "
                                "count; nchw of one window: as mean; nchw where no window reaches out of the "
                                "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the "
-                               "reciprocal as their weights";
+                               "reciprocal as their weights; of short rows without overlap what lies in 32 "
+                               "elements that follow each other (fp32), and bf16 sums of those";
     row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
-    row.card.bound = kind == Pooling::Max ? "dram, and lanes: as many steps as there are elements in windows, less the results"
-                                          : "dram, and lanes: as many steps as there are elements in windows, less the "
-                                            "results; of rows alone where the array adds the columns";
+    row.card.bound = kind == Pooling::Max
+                         ? "dram, and lanes: as many steps as there are elements in windows, less the results"
+                         : "dram, and lanes: as many steps as there are elements in windows, less the results; of rows alone "
+                           "where the array adds the columns, none where it adds runs of short rows";
     row.card.reference = kind == Pooling::Max ? "exact" : "float64, relative to the sum of magnitudes";
     row.card.supports =
         "stride, padding, ceil mode; nchw, where the array turns 32 planes at a time or adds columns, so that an infinity or "
@@ -132,7 +137,7 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
         "elements that come together, where they are maxima to the windows of that part of these rows (of whole rows where a "
         "window is wider than 32 elements, or rows are long "
         "and fewer than four) and to the same results of the 31 planes around, or over the windows that share 32 columns with "
-        "it, and zeros lose their sign; nhwc, without the array";
+        "it, of short rows over the results of several, and zeros lose their sign; nhwc, without the array";
     row.card.refuses = "dilation; nchw where the array turns planes and 32 of them do not fit the pads";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};

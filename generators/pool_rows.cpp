@@ -1,6 +1,7 @@
 // Means of windows over images in PyTorch's layout whose lanes lie along the rows of an image: the rows of a window are added
 // lane by lane, and a product with constant weights adds columns of these sums and takes them to the lanes of the results.
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -317,6 +318,11 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
 }
 
 }  // namespace
+
+double beats_along_rows(const PoolShape &shape, const Machine &machine) {
+    if (!takes(shape, machine)) return std::numeric_limits<double>::infinity();
+    return static_cast<double>(shape.images * shape.channels * shape.y.results) * Pieces(shape, machine).beats_of_a_row(shape);
+}
 
 const PoolForm row_pool = {
     takes, space_of, naive_point_of, draft_of,

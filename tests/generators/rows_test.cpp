@@ -491,6 +491,34 @@ TEST_F(Rows, MeansOfPlanes) {
     check("avg_pool2d", {{"shape", "1x32x57x57"}, {"kernel-size", "3"}}, 0);
 }
 
+// Means of short rows, which come as runs of several rows where that spares the bus much: windows that leave elements out, runs
+// of parts of vectors and of several, rows that are in two vectors, and those of several results in one.
+TEST_F(Rows, MeansOfShortRows) {
+    if (!machine.timed()) GTEST_SKIP() << "where transfers take no time rows come alone";
+    const auto first_parameter = [&](const std::string &shape, const std::string &kernel) {
+        return find_operator("avg_pool2d")
+            .workload({{"shape", shape}, {"kernel-size", kernel}})
+            ->space(machine)
+            .parameters.front()
+            .name;
+    };
+    for (const char *shape : {"1x512x8x8", "1x512x14x14", "1x256x6x6"})
+        EXPECT_EQ(first_parameter(shape, "2"), "together") << shape;
+    for (const char *shape : {"1x64x56x56", "1x128x28x28", "1x64x112x112"})
+        EXPECT_EQ(first_parameter(shape, "2"), "rows") << shape;
+    for (int i = 0; i < 2 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(3), kernel_x = 1 + below(3), stride_y = kernel_y + below(2), stride_x = 1 + below(3);
+        check("avg_pool2d",
+              {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(40), stride_y * (1 + below(7)), kernel_x + below(18))},
+               {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+               {"stride", fmt::format("{},{}", stride_y, stride_x)}},
+              static_cast<uint64_t>(i));
+    }
+    check("avg_pool2d", {{"shape", "1x512x14x14"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "2x32x8x8"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x33x6x6"}, {"kernel-size", "3"}, {"stride", "3"}}, 0);
+}
+
 // Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
 // image on any side.
 TEST_F(Rows, MaximaOfPlanes) {
