@@ -117,10 +117,12 @@ public:
         for (int64_t vector = 0; vector < vectors(); vector++) sum += beats_of(vector);
         return sum;
     }
-    // Each vector of a run has a loop nest of its own.
+    // Each vector of a run has a loop nest of its own, at the pace of the bus or of the lanes and the array.
     double cycles() const {
         constexpr double of_nest = 600;
-        return static_cast<double>(count) * beats() + static_cast<double>(vectors()) * of_nest;
+        constexpr int64_t of_addition = 3;
+        const auto compute = static_cast<double>(of_addition * additions() + vectors());
+        return static_cast<double>(count) * std::max(beats(), compute) + static_cast<double>(vectors()) * of_nest;
     }
 
 private:
