@@ -293,9 +293,9 @@ TEST_F(Rows, Reductions) {
 }
 
 TEST(LongSums, AreMadeInGroupsWhereARowLosesMore) {
-    for (const int64_t steps : {1, 64, 75, 80}) EXPECT_EQ(steps_of_group(steps), steps);
-    for (const int64_t steps : {88, 128, 512}) EXPECT_LT(steps_of_group(steps), steps);
-    EXPECT_LT(steps_of_group(40, 4), 40 * 4);
+    for (const int64_t steps : {1, 64, 75, 80}) EXPECT_FALSE(long_sum(steps).in_groups()) << steps;
+    for (const int64_t steps : {88, 128, 512}) EXPECT_LT(long_sum(steps).additions_in_a_row(), 50) << steps;
+    EXPECT_LT(long_sum(40, 4).additions_in_a_row(), 50);
 }
 
 // A bf16 of 256 takes no ones any more.
