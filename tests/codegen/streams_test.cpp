@@ -84,8 +84,8 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
           {{"dim", "1"}});
     // Groups of a result that leave in the turns of an innermost loop: one in each, or in the first ones alone.
     const WorkloadArguments turned = {{"dim0", "0"}, {"dim1", "1"}};
-    for (const char *points : {"across=4,along=4,apart=0,unroll=32", "across=2,along=8,apart=0,unroll=32", "across=8,along=4,apart=0,unroll=32",
-                               "across=8,along=2,apart=0,unroll=32"})
+    for (const char *points : {"across=4,along=4,apart=0,unroll=32", "across=2,along=8,apart=0,unroll=32",
+                               "across=8,along=4,apart=0,unroll=32", "across=8,along=2,apart=0,unroll=32"})
         check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
