@@ -15,6 +15,7 @@ import page
 # Machine, operator, shape and arguments, packets that upstream publishes for the same kernel on its functional simulator.
 CALLS = [
     ("ax01", "relu", "65536", "", None),
+    ("ax01", "relu", "100352", "", None),
     ("ax01", "relu", "262144", "", None),
     ("ax01", "add", "65536,65536", "", None),
     ("ax01", "gelu", "65536", "", None),
@@ -62,6 +63,8 @@ CALLS = [
     ("ax01", "max_pool2d", "1x112x112x64", "--kernel-size 3 --stride 2 --padding 1 --layout nhwc", None),
     ("ax01", "max_pool2d", "1x64x56x56", "--kernel-size 3 --stride 2", None),
     ("ax01", "avg_pool2d", "1x64x56x56", "--kernel-size 2 --stride 2", None),
+    ("ax01", "avg_pool2d", "1x512x8x8", "--kernel-size 2 --stride 2", None),
+    ("ax01", "avg_pool2d", "1x512x14x14", "--kernel-size 2 --stride 2", None),
     ("fsim", "relu", "1024", "", 243),
     ("fsim", "softmax", "1x32", "", 21),
 ]
