@@ -177,19 +177,21 @@ private:
     bool in_time(const Streamed &s, const Starts &starts, int64_t front) const {
         const std::vector<int64_t> turns = starts.turns();
         for (size_t n = 1; n < turns.size(); n++)
-            if (turns[n] + half_distance_ + stages_ > s.first_use[n + static_cast<size_t>(front) - 1]) return false;
+            if (turns[n] + half_distance() + stages_ > s.first_use[n + static_cast<size_t>(front) - 1]) return false;
         return true;
     }
 
     static constexpr int64_t least_in_loop = 2;  // groups of one transfer, as start_from() has it
 
+    // Turns from one half of a group to the other; 0: they start together.
+    int64_t half_distance() const { return apart_ ? 1 : 0; }
+
     bool plan() {
         stages_ = most_stages_with_sides(hot_);
         sure_ = sure_iterations(hot_);
-        half_distance_ = 1;
-        apart_ = plan_apart();
-        if (apart_) return true;
-        half_distance_ = 0;
+        apart_ = true;
+        if (plan_apart()) return true;
+        apart_ = false;
         load_starts_.clear();
         fronts_.clear();
         result_starts_ = {};
@@ -243,7 +245,7 @@ private:
             for (int64_t h = 0; h < count; h++)
                 results.first =
                     std::max(results.first, result.last_use[static_cast<size_t>(h)] + land - ceil_div(h * results.span, count));
-        } while (results.turns().back() + half_distance_ >= sure_ && --count >= least_in_loop);
+        } while (results.turns().back() + half_distance() >= sure_ && --count >= least_in_loop);
         if (count < least_in_loop) return false;
         std::vector<Starts> loads;
         for (size_t i = 0; i < loads_.size(); i++) {
@@ -251,7 +253,7 @@ private:
             const Starts starts{results.first * static_cast<int64_t>(i) / of_loads, results.first, s.groups - in_front};
             // The last group in front of the loop has ended when the first one beside it starts.
             const int64_t used = s.first_use[static_cast<size_t>(in_front) - 1];
-            if (starts.count < least_in_loop || starts.turns().front() + half_distance_ + stages_ > used ||
+            if (starts.count < least_in_loop || starts.turns().front() + half_distance() + stages_ > used ||
                 !in_time(s, starts, in_front))
                 return false;
             loads.push_back(starts);
@@ -293,7 +295,7 @@ private:
             const int64_t last = load_starts_[i].turns().back(),
                           needed = loads_[i].first_use[static_cast<size_t>(fronts_[i] + load_starts_[i].count) - 1] - stages_;
             if (std::none_of(results.begin(), results.end(),
-                             [&](int64_t turn) { return turn > last && turn + half_distance_ <= needed; }))
+                             [&](int64_t turn) { return turn > last && turn + half_distance() <= needed; }))
                 return false;
         }
         return true;
@@ -317,7 +319,7 @@ private:
 
     // A group is one transfer of each pad, or two halves that start one after the other.
     std::vector<Channel> channels_of(const Streamed &s, const Run &run) {
-        if (half_distance_ == 0) return {code_.channel(*s.copy, run)};
+        if (half_distance() == 0) return {code_.channel(*s.copy, run)};
         std::vector<Run> parts(2, run);
         for (Run &part : parts) part.group.clear();
         const std::vector<size_t> half = halves_of(run.group, *kernel_.machine);
@@ -336,7 +338,7 @@ private:
         int64_t first = starts.first;
         for (const Channel &c : channels) {
             started.push_back({c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, hot_, code_, before)});
-            first += half_distance_;
+            first += half_distance();
         }
         return started;
     }
@@ -349,9 +351,9 @@ private:
     // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        std::vector<Tile> first;
         start_beside(aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before), starts,
                      before);
+        std::vector<Tile> first;
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
         for (const auto &[pad, tiles] : s.tiles)
@@ -361,15 +363,12 @@ private:
 
     // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
     void start_loads_apart(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        const std::vector<Channel> channels =
-            aimed(s, group_of(s, s.groups - s.most_ahead() - 1, [&](int pad) { return 1 + s.ahead(pad); }), before);
+        const std::vector<Channel> channels = aimed(s, group_of(s, s.groups - 1, [](int) { return 1; }), before);
         for (int64_t n = 1; n < front; n++)
             for (const Channel &c : channels) code_.issue_step(c, before);
         start_beside(channels, starts, before);
         std::vector<Tile> first;
-        for (const auto &[pad, tiles] : s.tiles)
-            if (s.staggered) first.push_back(tile_of(s, pad, s.ahead(pad) - 1));
-        for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, s.ahead(pad)));
+        for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, 0));
         s.copy->tiles = std::move(first);
     }
 
@@ -403,9 +402,8 @@ private:
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
     Starts result_starts_;
     int64_t stages_ = 1, sure_ = 0;
-    bool apart_ = false;         // all loads come in front of all results
-    int64_t half_distance_ = 0;  // turns from one half of a group to the other; 0: they start together
-    int64_t unsure_ = 0;         // last results whose turns the loop may not come to
+    bool apart_ = false;  // all loads come in front of all results, and groups in halves
+    int64_t unsure_ = 0;  // last results whose turns the loop may not come to
 };
 
 }  // namespace
