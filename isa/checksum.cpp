@@ -14,4 +14,6 @@ uint64_t checksum_around(std::span<const uint8_t> bytes, size_t at) {
     return XXH3_64bits_digest(&state);
 }
 
+uint64_t checksum(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
 }  // namespace atalla

@@ -25,11 +25,7 @@ nlohmann::json to_json(const std::string &key, const KeptSchedule &schedule) {
             {"verified", schedule.verified}};
 }
 
-std::string name_of(const std::string &program) {
-    const std::string whole = program + std::string(sizeof(uint64_t), ' ');  // for the bytes that a checksum leaves out
-    return fmt::format("{:016x}",
-                       checksum_around({reinterpret_cast<const uint8_t *>(whole.data()), whole.size()}, program.size()));
-}
+std::string name_of(const std::string &program) { return fmt::format("{:016x}", checksum(program)); }
 
 }  // namespace
 
