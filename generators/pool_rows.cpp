@@ -7,6 +7,7 @@
 
 #include "generators/pad_room.h"
 #include "generators/pool.h"
+#include "generators/pool_transfers.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
 
@@ -46,16 +47,13 @@ struct Pieces {
 
     // Of a row of results and those of the image that it sees, which begin anywhere.
     double beats_of_a_row(const PoolShape &shape) const {
-        constexpr int64_t beat = 16;  // elements
-        int64_t sum = 0;
-        for (int64_t row = 0; row < beat; row++)
-            for (int64_t piece = 0; piece < count; piece++) {
-                sum += shape.y.stride * ceil_div((row * shape.x.size + piece * step) % beat + columns_of(piece), beat);
-                sum += ceil_div(
-                    (row * shape.x.results + piece * results) % beat + std::min(results, shape.x.results - piece * results),
-                    beat);
-            }
-        return static_cast<double>(sum) / beat;
+        double sum = 0;
+        for (int64_t piece = 0; piece < count; piece++) {
+            const int64_t of_piece = std::min(results, shape.x.results - piece * results);
+            sum += static_cast<double>(shape.y.stride) * mean_beats(shape.x.size, piece * step, columns_of(piece)) +
+                   mean_beats(shape.x.results, piece * results, of_piece);
+        }
+        return sum;
     }
 
 private:
@@ -91,14 +89,10 @@ private:
     }
 };
 
-// The planes as the kernel goes over them. Where no window reaches from one into the next, they may be cut anywhere between
-// rows of results.
+// The planes as the kernel goes over them.
 struct Bands {
     int64_t count = 1, rows = 1, height = 1;
 };
-bool continuous(const PoolShape &shape) {
-    return shape.y.kernel <= shape.y.stride && shape.y.results * shape.y.stride == shape.y.size;
-}
 Bands bands_of(const PoolShape &shape, int64_t rows) {
     const int64_t planes = shape.images * shape.channels;
     if (!continuous(shape)) return {planes, shape.y.results, shape.y.size};

@@ -8,6 +8,7 @@
 
 #include "generators/pad_room.h"
 #include "generators/pool.h"
+#include "generators/pool_transfers.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
 
@@ -17,8 +18,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-constexpr int64_t beat = 16;  // elements
 
 // A run and its vectors. A window has a part in each of them that has elements of one of its rows.
 class Runs {
@@ -110,8 +109,8 @@ public:
     }
 
     // Of a run's vector, of its results, and of all; a run begins anywhere.
-    double beats_of(int64_t vector) const { return beats_of(elements, columns(vector)); }
-    double beats_of_results() const { return beats_of(results, results); }
+    double beats_of(int64_t vector) const { return mean_beats(elements, vector * lanes, columns(vector)); }
+    double beats_of_results() const { return mean_beats(results, 0, results); }
     double beats() const {
         double sum = beats_of_results();
         for (int64_t vector = 0; vector < vectors(); vector++) sum += beats_of(vector);
@@ -126,19 +125,9 @@ public:
     }
 
 private:
-    static double beats_of(int64_t distance, int64_t length) {
-        int64_t sum = 0;
-        for (int64_t run = 0; run < beat; run++) sum += ceil_div(run * distance % beat + length, beat);
-        return static_cast<double>(sum) / beat;
-    }
-
     const PoolShape *shape_;
     int64_t first_start_ = 0, step_ = 1;
 };
-
-bool continuous(const PoolShape &shape) {
-    return shape.y.kernel <= shape.y.stride && shape.y.results * shape.y.stride == shape.y.size;
-}
 
 // The run that takes the fewest cycles, if there is one.
 Runs runs_of(const PoolShape &shape) {

@@ -27,4 +27,15 @@ std::vector<int64_t> planes_together(const PoolShape &shape) {
     return values;
 }
 
+bool continuous(const PoolShape &shape) {
+    return shape.y.kernel <= shape.y.stride && shape.y.results * shape.y.stride == shape.y.size;
+}
+
+double mean_beats(int64_t distance, int64_t first, int64_t length) {
+    constexpr int64_t beat = 16;  // elements of the 32 bytes that ax01's bus has
+    int64_t sum = 0;
+    for (int64_t place = 0; place < beat; place++) sum += ceil_div((place * distance + first) % beat + length, beat);
+    return static_cast<double>(sum) / beat;
+}
+
 }  // namespace atalla
