@@ -21,10 +21,6 @@
 namespace atalla {
 namespace {
 
-int64_t between(Random &random, int64_t low, int64_t high) {
-    return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
-}
-
 // Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of
 // columns that no window has, too.
 TEST(Convolution, StepsNeedNotDivideABlockOfColumns) {
@@ -489,117 +485,6 @@ TEST(Convolution, RandomShapesAndSchedules) {
     }
 }
 
-TEST(Convolution, DepthwiseRunsOnLanes) {
-    Random random(11);
-    for (int i = 0; i < 14; i++) {
-        const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
-        const int64_t images = i % 4 == 3 ? 2 : 1, channels = images > 1 ? 32 * between(random, 1, 2) : between(random, 2, 70),
-                      kernel_y = between(random, 1, 7), kernel_x = between(random, 1, 7);
-        const int64_t height = kernel_y + between(random, 0, 8), width = kernel_x + between(random, 0, 8);
-        const WorkloadArguments arguments = {
-            {"groups", fmt::format("{}", channels)},
-            {"stride", fmt::format("{},{}", between(random, 1, 3), between(random, 1, 3))},
-            {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2),
-                                    i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
-            {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", images, channels, height, width, channels, kernel_y, kernel_x,
-                                  i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
-        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-        EXPECT_EQ(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
-        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
-        check_sampled_point(*workload, machine, evaluator, random);
-    }
-}
-
-// A kernel for each channel along the diagonals of matrices: parts of a row with and without a matrix of their own, and a last
-// part with fewer places.
-TEST(Convolution, DepthwiseRowsPassMatrices) {
-    Random random(12);
-    for (int i = 0; i < 16; i++) {
-        const Machine machine = find_machine(i % 2 == 0 ? "ax01" : "ax01-psum");
-        const int64_t channels = between(random, 2, 9), kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 7),
-                      dilation = i % 5 == 4 ? 2 : 1;
-        const int64_t height = dilation * kernel_y + between(random, 0, 24),
-                      width = dilation * kernel_x + between(random, 0, i % 3 == 0 ? 80 : 24);
-        const WorkloadArguments arguments = {
-            {"groups", fmt::format("{}", channels)},
-            {"weight_layout", "packed"},
-            {"dilation", fmt::format("{}", dilation)},
-            {"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
-            {"padding", fmt::format("{},{},{},{}", between(random, 0, kernel_y / 2), between(random, 0, kernel_x / 2),
-                                    i % (kernel_y / 2 + 1), i % (kernel_x / 2 + 1))},
-            {"shape", fmt::format("{}x{}x{}x{},{}x1x{}x{}{}", i % 4 == 3 ? 2 : 1, channels, height, width, channels, kernel_y,
-                                  kernel_x, i % 3 == 0 ? "" : fmt::format(",{}", channels))}};
-        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-        EXPECT_TRUE(workload->naive_point(machine).contains("taps_unrolled"));
-        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
-        check_sampled_point(*workload, machine, evaluator, random);
-    }
-}
-
-// All planes pass with their first parts, then with their others, where all parts read as many columns; not where some read
-// fewer.
-TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
-    const WorkloadArguments two = {{"shape", "2x5x9x56,5x1x3x3,5"},
-                                   {"groups", "5"},
-                                   {"padding", "1"},
-                                   {"weight_layout", "packed"}},
-                            three = {{"shape", "1x3x12x90,3x1x3x3"}, {"groups", "3"}, {"weight_layout", "packed"}};
-    for (const WorkloadArguments &arguments : {two, three})
-        for (const char *name : {"ax01", "ax01-psum"}) {
-            const Machine machine = find_machine(name);
-            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-            const Evaluator evaluator(workload, machine, 5);
-            Point point = workload->naive_point(machine);
-            point.set("taps_unrolled", 1);
-            for (const int64_t apart : {0, 1}) {
-                point.set("parts_apart", apart);
-                const bool possible = violation(workload->space(machine), point).empty();
-                EXPECT_EQ(possible, apart == 0 || arguments == two);
-                if (possible) {
-                    EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
-                }
-            }
-        }
-}
-
-// A kernel that is wider than the lanes is no such matrix.
-TEST(Convolution, WideDepthwiseKernelsPassNoMatrices) {
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x2x4x70,2x1x1x17"}, {"dilation", "1,2"}, {"groups", "2"}, {"weight_layout", "packed"}});
-    EXPECT_FALSE(workload->naive_point(find_machine("ax01")).contains("taps_unrolled"));
-}
-
-TEST(Convolution, DepthwiseWithChannelsInnermost) {
-    Random random(13);
-    for (int i = 0; i < 10; i++) {
-        const Machine machine = find_machine(i % 5 == 4 ? "fsim" : "ax01");
-        const int64_t channels = i % 2 == 0 ? 32 * between(random, 1, 3) : between(random, 1, 70),
-                      kernel_y = between(random, 1, 4), kernel_x = between(random, 1, 4);
-        const int64_t height = kernel_y + between(random, 0, 6), width = kernel_x + between(random, 0, 6);
-        const std::shared_ptr<const Workload> workload =
-            find_operator("conv_depthwise_nhwc")
-                .workload({{"stride", fmt::format("{},{}", between(random, 1, 2), between(random, 1, 3))},
-                           {"padding", fmt::format("{},{},{},{}", between(random, 0, 2), between(random, 0, 2),
-                                                   between(random, 0, 2), between(random, 0, 2))},
-                           {"shape", fmt::format("{}x{}x{}x{},{}x{}x{}{}", 1 + i % 3 / 2, height, width, channels, kernel_y,
-                                                 kernel_x, channels, i % 3 == 0 ? "" : fmt::format(",{}", channels))}});
-        SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-        Random points(static_cast<uint64_t>(i));
-        check_sampled_point(*workload, machine, Evaluator(workload, machine, 1 + static_cast<uint64_t>(i)), points);
-    }
-    EXPECT_EQ(error_of([] {
-                  find_operator("conv_depthwise_nhwc").workload({{"shape", "1x8x8x32,3x3x16"}});
-              }),
-              "conv_depthwise_nhwc: the image has 32 channels and the weight 16");
-    EXPECT_EQ(error_of([] {
-                  find_operator("conv_depthwise_nhwc").workload({{"shape", "1x2x8x32,3x3x32"}});
-              }),
-              "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
-}
-
 // Pointwise operators behind a convolution run in its kernel: products of channels, in bands, windows over planes and over
 // places. Channels innermost: the image is not turned. Blocks of rows with padding above and below, steps, distances, groups,
 // several images, channels that end inside a vector on either side, kernels beyond the image, lines.
@@ -743,25 +628,6 @@ TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
     EXPECT_LT(packets_of_relu, packets * 21 / 20);
 }
 
-// What windows share is loaded once for each vector of channels, and from all pads.
-TEST(Convolution, DepthwiseWindowsSideBySideShareLoads) {
-    const auto reads = [](const WorkloadArguments &arguments, const Point &point) {
-        const Evaluation run =
-            Evaluator(find_operator("conv_depthwise_nhwc").workload(arguments), find_machine("ax01")).evaluate(point);
-        EXPECT_EQ(run.status, Evaluation::Ok) << run.reason;
-        return run.counters.at("pad_reads").get<std::vector<int64_t>>();
-    };
-    const auto sum = [](const std::vector<int64_t> &rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); };
-    constexpr int64_t windows = 8 * 8 * 3, taps = 9;
-    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}},
-                        {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 3}, {"unroll", 4}})),
-              windows * taps);
-    // Rows of 17 pixels go round the pads as those of 20 do.
-    const std::vector<int64_t> odd =
-        reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 1}, {"unroll", 2}});
-    EXPECT_LT(*std::max_element(odd.begin(), odd.end()), sum(odd) / 2);
-}
-
 // A row of results that the pads do not divide is straight-line code in the unoptimized program.
 TEST(Convolution, LongRowsOfOddSizeRun) {
     const std::shared_ptr<const Workload> workload = find_operator("conv1d").workload({{"shape", "1x40x300,32x40x3"}});
@@ -769,14 +635,6 @@ TEST(Convolution, LongRowsOfOddSizeRun) {
     const std::optional<Evaluation> run = evaluator.unoptimized();
     ASSERT_TRUE(run);
     EXPECT_EQ(run->status, Evaluation::Ok) << run->reason;
-}
-
-// 32 planes of a large image do not fit the pads.
-TEST(Convolution, LargeDepthwiseRunsOnTheArray) {
-    const std::shared_ptr<const Workload> workload =
-        find_operator("conv2d").workload({{"shape", "1x32x224x224,32x1x3x3"}, {"groups", "32"}});
-    const Machine machine = find_machine("ax01");
-    EXPECT_NE(workload->words(machine, workload->naive_point(machine)).rfind("lanes are planes", 0), 0u);
 }
 
 std::string refusal(const std::string &op, const std::string &shape, WorkloadArguments arguments = {}) {

@@ -10,6 +10,11 @@
 
 namespace atalla {
 
+// From `low` to `high`.
+inline int64_t between(Random &random, int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(random.below(static_cast<uint64_t>(high - low + 1)));
+}
+
 // Draws a point of the workload's space and fails the current test unless its program runs, takes no fewer cycles than the
 // bound and than its own, and gives the unoptimized program's bits. The point, unless the test failed before it could be
 // verified.

@@ -1,0 +1,332 @@
+// Pooling at random shapes and schedules on one machine: bit for bit equal to the unoptimized program, close to float64, never
+// faster than the bound; which NaN windows share.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "generators/pool.h"
+#include "tests/generators/rows.h"
+
+namespace atalla {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+TEST_F(Rows, AdaptivePooling) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"adaptive_avg_pool2d", "adaptive_avg_pool1d"}) {
+            const bool flat = std::string_view(name).ends_with("1d");
+            const auto side = [&] { return 1 + below(machine.timed() ? 20 : 8); };
+            const int64_t rows = side(), columns = side();
+            WorkloadArguments arguments;
+            // 32 planes do not fit small pads.
+            if (machine.timed() && below(4) != 0) {
+                arguments["shape"] =
+                    fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+                const auto few = [&] { return 1 + below(5); };
+                arguments["output-size"] =
+                    flat || below(4) == 0 ? fmt::format("{}", few()) : fmt::format("{},{}", few(), few());
+            } else if (below(2) == 0) {
+                arguments["shape"] =
+                    fmt::format("{}x{}x{}{}", 1 + below(2), size(70), flat ? "" : fmt::format("{}x", rows), columns);
+            } else {
+                const int64_t factor = 1 + below(3);
+                arguments["shape"] = fmt::format("{}x{}{}x{}", 1 + below(2), flat ? "" : fmt::format("{}x", 2 * rows),
+                                                 factor * columns, size(70));
+                arguments["output-size"] = flat ? fmt::format("{}", columns) : fmt::format("{},{}", rows, columns);
+                arguments["layout"] = "nhwc";
+            }
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
+}
+
+// Windows of many elements, with lanes that are planes or channels, of one size or of several, and along a line.
+TEST_F(Rows, MeansOfLargeWindowsAreWhole) {
+    if (!machine.timed()) GTEST_SKIP() << "such images do not fit small pads";
+    const auto means = [&](const char *name, int64_t count, WorkloadArguments arguments) {
+        return results(name, arguments, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    const auto whole = testing::Each(testing::AllOf(testing::Ge(0.96), testing::Le(1.04)));
+    EXPECT_THAT(means("avg_pool2d", 8 * 60 * 60, {{"shape", "1x8x60x60"}, {"kernel-size", "30"}, {"stride", "15"}}), whole);
+    EXPECT_THAT(
+        means("avg_pool2d", 40 * 36 * 8, {{"shape", "1x40x36x8"}, {"kernel-size", "31"}, {"stride", "3"}, {"layout", "nhwc"}}),
+        whole);
+    EXPECT_THAT(means("adaptive_avg_pool2d", 3 * 65 * 67, {{"shape", "1x3x65x67"}, {"output-size", "2,3"}}), whole);
+    EXPECT_THAT(means("avg_pool1d", 2 * 3000, {{"shape", "1x2x3000"}, {"kernel-size", "600"}, {"stride", "100"}}), whole);
+}
+
+TEST_F(Rows, Pooling) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"max_pool2d", "avg_pool2d", "max_pool1d", "avg_pool1d"}) {
+            const bool flat = std::string_view(name).ends_with("1d"), average = std::string_view(name).starts_with("avg");
+            const int64_t kernel = 1 + below(4), largest = machine.timed() ? 20 : 8;
+            const auto side = [&] { return kernel + below(largest); };
+            // 32 planes do not fit small pads.
+            const bool planes = machine.timed() && below(2) == 0;
+            const std::string pixels =
+                flat ? fmt::format("{}", side()) : fmt::format("{}x{}", side(), planes ? kernel + size(70) : side());
+            const std::string shape = planes ? fmt::format("{}x{}x{}", 1 + below(2), size(70), pixels)
+                                             : fmt::format("{}x{}x{}", 1 + below(2), pixels, size(70));
+            WorkloadArguments arguments = {{"shape", shape},
+                                           {"kernel-size", fmt::format("{}", kernel)},
+                                           {"stride", fmt::format("{}", 1 + below(3))},
+                                           {"padding", fmt::format("{}", below(kernel / 2 + 1))}};
+            if (below(2) == 0) arguments["ceil-mode"] = "true";
+            if (!planes) arguments["layout"] = "nhwc";
+            if (average && below(2) == 0) arguments["count-include-pad"] = "false";
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
+    // Small pads hold few results of overlapping windows beside the shares of all.
+    check("avg_pool2d", {{"shape", "1x11x9x1"}, {"kernel-size", "4"}, {"stride", "1"}, {"padding", "2"}, {"layout", "nhwc"}},
+          0);
+}
+
+// PyTorch clips such windows to the image and its padding, elements and divisor.
+TEST_F(Rows, WindowsWiderThanTheImage) {
+    const std::vector<double> image = {1, 2, 3, 6};
+    for (const char *layout : {"nhwc", "nchw"}) {
+        if (layout == std::string("nchw") && !machine.timed()) continue;  // 32 planes do not fit small pads
+        const WorkloadArguments whole = {{"shape", layout == std::string("nchw") ? "1x1x2x2" : "1x2x2x1"},
+                                         {"kernel-size", "320"},
+                                         {"ceil-mode", "true"},
+                                         {"layout", layout}};
+        WorkloadArguments padded = whole;
+        padded["kernel-size"] = "8";
+        padded["padding"] = "1";
+        EXPECT_EQ(results("avg_pool2d", whole, image), (std::vector<double>{3})) << layout;
+        EXPECT_EQ(results("max_pool2d", whole, image), (std::vector<double>{6})) << layout;
+        EXPECT_EQ(results("avg_pool2d", padded, image), (std::vector<double>{0.75})) << layout;
+        padded["count-include-pad"] = "false";
+        EXPECT_EQ(results("avg_pool2d", padded, image), (std::vector<double>{3})) << layout;
+    }
+    EXPECT_EQ(
+        results("avg_pool1d", {{"shape", "1x1x4"}, {"kernel-size", "9"}, {"ceil-mode", "true"}, {"layout", "nhwc"}}, image),
+        image);
+}
+
+// A NaN anywhere reaches the windows that share it, whichever row or column of theirs it is in, and no other.
+TEST_F(Rows, OverlappingWindowsShareNaN) {
+    const WorkloadArguments windows = {{"shape", "1x3x5x1"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}};
+    for (size_t at = 0; at < 15; at++) {
+        std::vector<double> image(15, -infinity);
+        image[at] = std::nan("");
+        const std::vector<double> pooled = results("max_pool2d", windows, image);
+        ASSERT_EQ(pooled.size(), 2u);
+        EXPECT_EQ(std::isnan(pooled[0]), at % 5 <= 2) << at;
+        EXPECT_EQ(std::isnan(pooled[1]), at % 5 >= 2) << at;
+    }
+}
+
+// Means of planes without padding: rows in one piece, in equal ones and in those that are cut where beats begin, windows that
+// overlap or leave elements out, below each other or not.
+TEST_F(Rows, MeansOfPlanes) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    for (int i = 0; i < 2 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(4), kernel_x = 1 + below(4), stride_y = 1 + below(4), stride_x = 1 + below(4);
+        const int64_t height = below(2) == 0 ? std::max(kernel_y, stride_y) * (1 + below(8)) : kernel_y + below(20);
+        const int64_t width = below(2) == 0 ? kernel_x + size(130) : std::max(kernel_x, stride_x * (1 + below(2)) * 14);
+        check("avg_pool2d",
+              {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(40), height, width)},
+               {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+               {"stride", fmt::format("{},{}", stride_y, stride_x)}},
+              static_cast<uint64_t>(i));
+    }
+    check("avg_pool2d", {{"shape", "1x48x32x56"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x12x16x112"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x32x57x57"}, {"kernel-size", "3"}}, 0);
+}
+
+// Means of short rows, which come as runs of several rows where that spares the bus much: windows that leave elements out, runs
+// of parts of vectors and of several, rows that are in two vectors, and those of several results in one.
+TEST_F(Rows, MeansOfShortRows) {
+    if (!machine.timed()) GTEST_SKIP() << "where transfers take no time rows come alone";
+    const auto first_parameter = [&](const std::string &shape, const std::string &kernel) {
+        return find_operator("avg_pool2d")
+            .workload({{"shape", shape}, {"kernel-size", kernel}})
+            ->space(machine)
+            .parameters.front()
+            .name;
+    };
+    for (const char *shape : {"1x512x8x8", "1x512x14x14", "1x256x6x6"})
+        EXPECT_EQ(first_parameter(shape, "2"), "together") << shape;
+    for (const char *shape : {"1x64x56x56", "1x128x28x28", "1x64x112x112"})
+        EXPECT_EQ(first_parameter(shape, "2"), "rows") << shape;
+    for (int i = 0; i < 2 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(3), kernel_x = 1 + below(3), stride_y = kernel_y + below(2), stride_x = 1 + below(3);
+        check("avg_pool2d",
+              {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(40), stride_y * (1 + below(7)), kernel_x + below(18))},
+               {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+               {"stride", fmt::format("{},{}", stride_y, stride_x)}},
+              static_cast<uint64_t>(i));
+    }
+    check("avg_pool2d", {{"shape", "1x512x14x14"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "2x32x8x8"}, {"kernel-size", "2"}}, 0);
+    check("avg_pool2d", {{"shape", "1x33x6x6"}, {"kernel-size", "3"}, {"stride", "3"}}, 0);
+}
+
+// Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
+// image on any side.
+TEST_F(Rows, MaximaOfPlanes) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    for (int i = 0; i < 3 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(i % 3 == 0 ? 9 : 4), kernel_x = 1 + below(i % 3 == 0 ? 9 : 4),
+                      padding_y = below(kernel_y / 2 + 1), padding_x = below(kernel_x / 2 + 1);
+        const int64_t height = kernel_y + below(20), width = kernel_x + (below(2) == 0 ? below(32) : size(130));
+        WorkloadArguments arguments = {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(70), height, width)},
+                                       {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+                                       {"stride", fmt::format("{},{}", 1 + below(4), 1 + below(4))},
+                                       {"padding", fmt::format("{},{}", padding_y, padding_x)}};
+        if (below(2) == 0) arguments["ceil-mode"] = "true";
+        check("max_pool2d", arguments, static_cast<uint64_t>(i));
+    }
+    // One column, one result of each row, and one of the image.
+    check("max_pool2d", {{"shape", "1x5x37x1"}, {"kernel-size", "3,1"}}, 1);
+    check("max_pool2d", {{"shape", "1x41x9x8"}, {"kernel-size", "4,6"}, {"stride", "2,3"}}, 2);
+    check("max_pool2d", {{"shape", "1x41x4x8"}, {"kernel-size", "4,6"}, {"stride", "2,3"}}, 3);
+}
+
+// Every way to move blocks of this image, whose parts differ and whose last bands come twice.
+TEST_F(Rows, EveryPointOfMaximaOfRows) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    const Evaluator evaluator(
+        find_operator("max_pool2d").workload({{"shape", "1x64x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}}),
+        machine);
+    int points = 0;
+    for_each(evaluator.workload().space(machine), [&](const Point &point) {
+        EXPECT_EQ(evaluator.evaluate(point).reason, "") << point.assignments();
+        EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        return ++points < 100;
+    });
+    EXPECT_GE(points, 12);
+}
+
+// Rows in parts where there are some, and windows that blocks of 32 elements have room for; other planes are turned whole.
+TEST_F(Rows, PlanesWithMaximaOfRows) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    const auto form = [&](int64_t height, int64_t width, int64_t kernel, int64_t stride, int64_t padding = 0) {
+        PoolShape shape;
+        shape.channels = 64;
+        shape.planes_outermost = true;
+        shape.x = pool_axis("max_pool2d", width, kernel, stride, padding, false);
+        shape.y = pool_axis("max_pool2d", height, std::min(kernel, height), stride, 0, false);
+        return &pool_form(shape, machine);
+    };
+    EXPECT_EQ(form(56, 56, 3, 2), &row_maxima);
+    EXPECT_EQ(form(13, 13, 3, 2), &row_maxima);
+    EXPECT_EQ(form(4, 100, 2, 2), &row_maxima);
+    EXPECT_EQ(form(3, 100, 2, 2), &plane_pool) << "too few blocks follow each other";
+    EXPECT_EQ(form(40, 40, 33, 1), &plane_pool) << "a window is wider than a block";
+    EXPECT_EQ(form(32, 32, 2, 1, 1), &plane_pool) << "33 results of a row";
+    EXPECT_EQ(form(4, 8, 8, 1), &plane_pool) << "one result fills no tile of weights";
+}
+
+// Of planes, it reaches all windows that share its block of a row (or of several) and no other: of 40 columns, the first ten
+// windows come from columns 0 to 20 and the others from columns 19 to 39. What turns the results back takes it to the same
+// results of the 31 planes around. Where there is none, numbers as small as can be are larger than the padding.
+TEST_F(Rows, WindowsOfABlockShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    constexpr size_t width = 40, height = 7, columns = 20, rows = 4, planes = 33;
+    const WorkloadArguments windows = {{"shape", "1x33x7x40"}, {"kernel-size", "3"}, {"stride", "2"}, {"padding", "1"}};
+    const double lowest = static_cast<double>(bf16_float(0xFF7F));
+    for (const double special : {std::nan(""), infinity, -infinity})
+        for (const size_t at :
+             {size_t{0}, size_t{39}, 2 * width + 18, 2 * width + 19, 3 * width + 20, 3 * width + 21, 6 * width + 31}) {
+            std::vector<double> images(planes * width * height, lowest);
+            images[3 * width * height + at] = special;
+            const std::vector<double> pooled = results("max_pool2d", windows, images);
+            ASSERT_EQ(pooled.size(), planes * rows * columns);
+            for (size_t i = 0; i < pooled.size(); i++) {
+                const size_t plane = i / (rows * columns), row = at / width + 1, column = at % width,
+                             first = 2 * (i / columns % rows);
+                const bool of_block = i % columns < 10 ? column <= 20 : column >= 19;
+                if (plane < 32 && row >= first && row < first + 3 && of_block)
+                    EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
+                else
+                    EXPECT_EQ(pooled[i], lowest) << at << " " << i;
+            }
+        }
+}
+
+// Rows of 13 elements come two at a time where the height is even, and share it.
+TEST_F(Rows, RowsOfABlockShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    constexpr size_t width = 13, height = 8, columns = 11;
+    for (const size_t at : {size_t{0}, 2 * width + 12, 5 * width + 6}) {
+        std::vector<double> image(width * height, 1);
+        image[at] = std::nan("");
+        const std::vector<double> pooled =
+            results("max_pool2d", {{"shape", "1x1x8x13"}, {"kernel-size", "3"}, {"stride", "1"}}, image);
+        ASSERT_EQ(pooled.size(), 6 * columns);
+        const size_t block = at / width / 2 * 2;
+        for (size_t i = 0; i < pooled.size(); i++) {
+            const size_t row = i / columns;
+            if (row <= block + 1 && row + 2 >= block)
+                EXPECT_TRUE(std::isnan(pooled[i])) << at << " " << i;
+            else
+                EXPECT_EQ(pooled[i], 1) << at << " " << i;
+        }
+    }
+}
+
+// Elements in windows, less the results, are steps that no program goes without: 3 x 3 windows two apart see 9 x 9 of 10 x 10
+// elements.
+TEST_F(Rows, StepsOfOverlappingWindows) {
+    const PoolAxis axis = pool_axis("max_pool2d", 10, 3, 2, 0, false);
+    EXPECT_EQ(axis.results, 4);
+    EXPECT_EQ(covered_elements(axis), 9);
+    EXPECT_EQ(covered_elements(pool_axis("max_pool2d", 10, 2, 3, 1, false)), 7) << "0, 2, 3, 5, 6, 8, 9";
+    EXPECT_EQ(covered_elements(adaptive_axis(10, 3)), 10);
+    // Two compares a step on the adder, two copies on the multiplier.
+    const auto workload = find_operator("max_pool2d")
+                              .workload({{"shape", "1x10x10x3200"}, {"kernel-size", "3"}, {"stride", "2"}, {"layout", "nhwc"}});
+    const int64_t steps = 100 * (9 * 9 - 4 * 4);
+    EXPECT_GE(workload->bound(machine).cycles, 2 * steps * (machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1));
+}
+
+// What overlapping windows of maxima share, by hand, and never more than the largest of every column and then of a window's
+// columns.
+TEST_F(Rows, StepsOfMaxima) {
+    const auto axis = [](int64_t size, int64_t kernel, int64_t stride, int64_t padding = 0) {
+        return pool_axis("max_pool2d", size, kernel, stride, padding, false);
+    };
+    const PoolAxis one{1, 1, 1, 1, 0};
+    EXPECT_EQ(least_maximum_steps(axis(11, 3, 2), one), 5 * 2) << "windows of three that share one element share no step";
+    EXPECT_EQ(least_maximum_steps(axis(8, 2, 2), axis(8, 2, 2)), 16 * 3);
+    EXPECT_EQ(least_maximum_steps(axis(9, 3, 3), axis(9, 3, 3)), 9 * 8);
+    EXPECT_EQ(least_maximum_steps(axis(5, 3, 2), axis(5, 3, 2)), 4 * 13 / 2) << "six elements of each window are apart";
+    EXPECT_EQ(least_maximum_steps(axis(10, 1, 1), one), 0);
+    // Six steps a window of 3 x 3 elements: four of its own, and four that it shares with one other. Those at the corners have
+    // a half more.
+    EXPECT_EQ(least_maximum_steps(axis(203, 3, 2), axis(203, 3, 2)), 6 * 101 * 101 + 2);
+    for (int64_t size = 3; size < 16; size++)
+        for (int64_t kernel = 1; kernel <= 3; kernel++)
+            for (int64_t stride = 1; stride <= kernel; stride++)
+                for (int64_t padding = 0; padding <= kernel / 2; padding++) {
+                    const PoolAxis x = axis(size, kernel, stride, padding), y = axis(12, 3, stride, padding);
+                    int64_t by_columns = 0;
+                    for (int64_t row = 0; row < y.results; row++) {
+                        by_columns +=
+                            covered_elements(x) * (std::min(y.end(row), y.size) - std::max<int64_t>(y.first(row), 0) - 1);
+                        for (int64_t column = 0; column < x.results; column++)
+                            by_columns += std::min(x.end(column), x.size) - std::max<int64_t>(x.first(column), 0) - 1;
+                    }
+                    EXPECT_LE(least_maximum_steps(x, y), by_columns)
+                        << size << " " << kernel << " " << stride << " " << padding;
+                }
+}
+
+TEST(PoolAxis, CountsAsPyTorch) {
+    EXPECT_EQ(pool_axis("p", 112, 3, 2, 1, false).results, 56);
+    EXPECT_EQ(pool_axis("p", 5, 2, 2, 0, false).results, 2);
+    EXPECT_EQ(pool_axis("p", 5, 2, 2, 0, true).results, 3);
+    // The last window would begin in the padding behind the image.
+    EXPECT_EQ(pool_axis("p", 4, 2, 3, 1, true).results, 2);
+}
+
+}  // namespace
+}  // namespace atalla

@@ -1,0 +1,101 @@
+// Reductions at random shapes and schedules on one machine, and what long sums lose.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "generators/long_sums.h"
+#include "tests/generators/rows.h"
+
+namespace atalla {
+namespace {
+
+TEST_F(Rows, Reductions) {
+    for (int i = 0; i < rounds; i++)
+        for (const char *name : {"sum", "mean", "amax", "amin", "var"}) {
+            Shape shape;
+            const int64_t rank = 1 + below(4), largest = rank == 1 ? 3000 : rank == 2 ? 150 : rank == 3 ? 40 : 12;
+            for (int64_t d = 0; d < rank; d++) shape.push_back(size(largest));
+            std::vector<int64_t> dims;
+            for (int64_t d = 0; d < rank; d++)
+                if (below(2) == 0) dims.push_back(below(2) == 0 ? d : d - rank);
+            WorkloadArguments arguments = {{"shape", fmt::format("{}", fmt::join(shape, "x"))}};
+            if (!dims.empty()) arguments["dim"] = fmt::format("{}", fmt::join(dims, ","));
+            if (below(2) == 0) arguments.insert_or_assign("keepdim", std::string("true"));
+            // With a single element there is nothing to divide by.
+            if (name == std::string("var")) arguments.insert_or_assign("correction", std::string("0"));
+            check(name, arguments, static_cast<uint64_t>(i));
+        }
+}
+
+TEST(LongSums, AreMadeInGroupsWhereARowLosesMore) {
+    for (const int64_t steps : {1, 64, 75, 80}) EXPECT_FALSE(long_sum(steps).in_groups()) << steps;
+    for (const int64_t steps : {88, 128, 512}) EXPECT_LT(long_sum(steps).additions_in_a_row(), 50) << steps;
+    EXPECT_LT(long_sum(40, 4).additions_in_a_row(), 50);
+}
+
+// A bf16 of 256 takes no ones any more.
+TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
+    const auto sums = [&](const char *name, const char *shape, const char *dim, int64_t count) {
+        return results(name, {{"shape", shape}, {"dim", dim}}, std::vector<double>(static_cast<size_t>(count), 1));
+    };
+    const auto within = [](double middle, double share) {
+        return testing::Each(testing::AllOf(testing::Ge(middle * (1 - share)), testing::Le(middle * (1 + share))));
+    };
+    EXPECT_THAT(sums("sum", "4096x3", "0", int64_t{4096} * 3), testing::Each(4096));
+    EXPECT_THAT(sums("mean", "2x2100x40", "1", int64_t{2} * 2100 * 40), within(1, 0.01));
+    EXPECT_THAT(sums("sum", "600x96", "0", int64_t{600} * 96), within(600, 0.01));
+    for (int i = 0; i < 4; i++)
+        EXPECT_THAT(sums("sum", "700x96", "0", int64_t{700} * 96),
+                    within(700, 0.01));  // in any parts, with rows that are not there
+    // 13 at a time, 512 takes no more than 12 of them.
+    EXPECT_THAT(sums("sum", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1040, 0.01));
+    // In steps of eight elements: 1,018 steps, which no small number divides, and 79 planes of 67.
+    EXPECT_THAT(sums("mean", "8144x3", "0", int64_t{8144} * 3), within(1, 0.01));
+    EXPECT_THAT(sums("mean", "79x2x67x3", "0,2", int64_t{79} * 2 * 67 * 3), within(1, 0.01));
+    EXPECT_THAT(sums("mean", "65152x3", "0", int64_t{65152} * 3), within(1, 0.02));
+    EXPECT_THAT(sums("var", "529x2x4", "0,1", int64_t{529} * 2 * 4), testing::Each(testing::Lt(0.001)));
+    EXPECT_THAT(sums("var", "3000x3", "0", int64_t{3000} * 3), testing::Each(testing::Lt(0.001)));
+    if (!machine.timed()) return;  // such columns do not fit small pads
+    EXPECT_THAT(sums("softmax", "4096x3", "0", int64_t{4096} * 3), within(1.0 / 4096, 0.01));
+    EXPECT_THAT(sums("softmax", "8144x3", "0", int64_t{8144} * 3), within(1.0 / 8144, 0.01));
+}
+
+// Neither the planes nor the steps of each are made of equal groups: few runs, whose rows small pads hold.
+TEST_F(Rows, SumsOfAwkwardNumbersHaveASchedule) {
+    const auto workload = find_operator("var").workload({{"shape", "79x2x530x3"}, {"dim", "0,2"}});
+    EXPECT_EQ(violation(workload->space(machine), workload->naive_point(machine)), "");
+}
+
+// Rows that end inside a vector lie by columns of vectors where many are in the pads: in blocks that are not whole, with a
+// second axis that is reduced, and others kept.
+TEST_F(Rows, ReductionsByColumnsOfVectors) {
+    for (const char *name : {"sum", "mean", "amax", "var"})
+        for (const auto &[shape, dims] : {std::pair{"100x49", "1"}, {"3x17x70", "2"}, {"2x33x3x45", "1,3"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            for (const auto &[rows, unroll] : {std::pair{16, 1}, {16, 4}, {8, 8}}) {
+                const Point point = {
+                    {"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", 1}, {"grouped", 0}};
+                if (!violation(workload->space(machine), point).empty()) continue;
+                SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, point.assignments()));
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            }
+        }
+}
+
+// Global average pooling: transfers bring vectors of many rows.
+TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
+    if (!machine.timed()) return;
+    const Evaluator evaluator(find_operator("mean").workload({{"shape", "64x14x14"}, {"dim", "1,2"}}), machine);
+    const Evaluation few =
+        evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    const Evaluation many =
+        evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+    ASSERT_EQ(few.status, Evaluation::Ok) << few.reason;
+    ASSERT_EQ(many.status, Evaluation::Ok) << many.reason;
+    EXPECT_LT(many.cycles, few.cycles * 2 / 3);
+}
+
+}  // namespace
+}  // namespace atalla
