@@ -29,8 +29,8 @@ struct Block {
     // block `before`.
     int from_block = -1, from_packet = -1, before = -1;
     bool island = false;  // out of line, a single jump: a branch does not reach the block that it jumps to
-    std::map<int, int>
-        jumps;  // and branches inside: from packet to packet, where these are in another order than they run (cold_order.h)
+    // And branches inside: from packet to packet, where these are in another order than they run (cold_order.h).
+    std::map<int, int> jumps;
 };
 
 using Blocks = std::vector<Block>;

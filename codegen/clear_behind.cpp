@@ -83,8 +83,8 @@ private:
     // packets of their own. Where what is around the others would leave the instruction cache, half of these are loads of
     // zeros, which have room beside clears where no ports go to stores: those of what is stored last.
     void load_some(Body &body, size_t first_clear) {
-        constexpr size_t least = 16, weights = 44,
-                         ends = 20;  // packets: of a load of weights, and of the pointers of each loop inside
+        // Packets: of a load of weights, and of the pointers of each loop inside.
+        constexpr size_t least = 16, weights = 44, ends = 20;
         const Machine &machine = *kernel_.machine;
         std::map<int32_t, size_t> stored;  // the place among the stores
         size_t stores = 0;

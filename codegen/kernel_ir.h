@@ -72,11 +72,11 @@ struct Allocation {
     int64_t block = 1;
     std::vector<int> pads;
     int64_t base_row = -1;  // first row in each of its pads
-    int64_t guard_front = 0,
-            guard_behind = 0;  // rows next to it in each of its pads that hold nothing and that no transfer touches
-    int64_t slot_rows = 0,
-            slot_gap = 0;  // of a ring with such rows between its slots: rows of a slot, and those between in each pad
-    bool zeros = false;    // a row of zeros in each pad, stored once at the start: loads of it are constants
+    // Rows next to it in each of its pads that hold nothing and that no transfer touches.
+    int64_t guard_front = 0, guard_behind = 0;
+    // Of a ring with such rows between its slots: rows of a slot, and those between in each pad.
+    int64_t slot_rows = 0, slot_gap = 0;
+    bool zeros = false;  // a row of zeros in each pad, stored once at the start: loads of it are constants
 
     // Which pad a row is in, and which row of the allocation's part of that pad it is.
     int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }
@@ -111,8 +111,8 @@ struct PadAccess {
     int allocation = -1;
     LinearForm row;
     Reg slot;  // byte address of the ring slot, where that is a register
-    bool earlier =
-        false;      // by an iteration of the nest before the one whose code it runs with: what is free now may be its slot
+    // By an iteration of the nest before the one whose code it runs with: what is free now may be its slot.
+    bool earlier = false;
     int turn = -1;  // in a rotation: the iterations since its slot was filled; slots of different turns are never the same
     bool operator==(const PadAccess &) const = default;
 };

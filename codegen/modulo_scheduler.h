@@ -168,8 +168,8 @@ private:
     std::vector<int> made_weights_;  // in the order of loading
     bool loads_last_ = false;        // of rows that follow each other evenly: loads behind stores, and two full units in turn
     bool evenly_ = false;            // are rows placed at one distance?
-    std::vector<int>
-        not_before_;  // of rows that follow each other evenly: the first cycle that an operation of the first row may have
+    // Of rows that follow each other evenly: the first cycle that an operation of the first row may have.
+    std::vector<int> not_before_;
     std::map<Unit, int> first_of_;   // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;        // the earliest cycle that suits an operation
     bool spread_transfers_ = false;  // do transfers have their cycles at even distances?

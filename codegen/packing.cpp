@@ -663,8 +663,8 @@ private:
     bool joined_ = false;                                 // the ends of a nest are one block
     Delays delays_;
     std::set<size_t> pipelined_;  // loop bodies whose iterations follow each other as planned
-    std::map<size_t, Variant>
-        densest_;  // of straight code that runs more than once, and how many cycles longer it takes than the fastest
+    // Of straight code that runs more than once, and how many cycles longer it takes than the fastest.
+    std::map<size_t, Variant> densest_;
 };
 
 }  // namespace

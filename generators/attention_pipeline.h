@@ -154,8 +154,8 @@ protected:
     const AttentionShape &shape_;
     const Machine &machine_;
     const int queries_, keys_, depth_, width_, depth_tiles_, width_tiles_;
-    const int rows_,
-        blocks_;  // queries of a block, which one load of weights serves; blocks between which Q and the scores stay
+    // Queries of a block, which one load of weights serves; blocks between which Q and the scores stay.
+    const int rows_, blocks_;
     const int key_tiles_, key_blocks_;  // tiles of 32 keys whose scores are in the pads together; such blocks of keys
     const int turn_unroll_, softmax_unroll_;
     const int heads_;  // of the innermost dimension of the batch, which go through each step together

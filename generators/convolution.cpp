@@ -55,8 +55,8 @@ private:
     struct Products : Dot {
         Strips strips;
         Func filter, biases, sums;
-        RDom
-            r;  // columns and rows of a strip, k tiles; in line: its places, k tiles of a row of the kernel, rows of the kernel
+        // Columns and rows of a strip, k tiles; in line: its places, k tiles of a row of the kernel, rows of the kernel.
+        RDom r;
         RDom all;  // where there are several sizes: places of a strip, strips, blocks of output channels
 
         Products(const Strips &strips, const std::string &suffix, const ConvolutionPlan &plan, int k_tiles, int row_tiles,
@@ -463,8 +463,8 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
         sizes = {{0, strips, strip_rows}};
         return;
     }
-    const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns,
-              below = ceil_div(rows, strip_rows);  // strips
+    // Strips in a row, and rows of strips.
+    const int columns = static_cast<int>(shape.columns()), across = columns / strip_columns, below = ceil_div(rows, strip_rows);
     strips = below * across;
     pixels = rows * columns;
     if (point["strips_alike"]) {

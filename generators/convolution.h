@@ -237,8 +237,8 @@ struct ConvolutionPlan {
     // overlap, whose rows are computed twice.
     int rows, blocks, block_step;
     int strip_columns, strip_rows;  // what one load of the weights serves
-    int stored_rows, strips,
-        pixels;  // of a block: rows with those that only fill up the last strip, strips, and places of the result
+    // Of a block: rows with those that only fill up the last strip, strips, and places of the result.
+    int stored_rows, strips, pixels;
     std::vector<Strips> sizes;  // of the strips: all alike, or some a row less than the others, so that they have the rows of a
                                 // block and no more
     // Tiles of results that are turned back before they leave: some, so that they leave while the next ones are turned.

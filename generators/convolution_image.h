@@ -76,8 +76,8 @@ protected:
         padding_x_, step_y_, weight_unroll_;
     // Of shared columns: places in front of the first row, where the first places of rows would store what is cut off.
     int line_lead() const { return round_up(taps_x_ / stride_x_ + 1, static_cast<int>(machine_.pad.count)); }
-    const int line_lanes_, line_chunk_,
-        line_chunks_;  // in line: elements that are turned at once, such parts that come together, and how often
+    // In line: elements that are turned at once, such parts that come together, and how often.
+    const int line_lanes_, line_chunk_, line_chunks_;
     const bool image_at_once_;
     const ImageFrame frame_;          // with channels innermost
     const int places_x_;              // and the places of a row that are stored: whole unrolled parts

@@ -72,8 +72,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const ConvolutionPlan plan(shape, point);
     const int64_t channel_tiles = shape.channel_tiles(), pixels = plan.stored_pixels(), rows = image_rows(shape, plan),
                   filter = lanes * shape.k_tiles();
-    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y
-                                                 : 0;  // first rows of the first block and the last
+    // First rows of the first block and the last.
+    const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
     if (shape.shared_columns() > 0) all = (rows * shape.columns() + 2 * lanes) * shape.k_tiles();

@@ -25,8 +25,8 @@ struct KernelDefinition {
     Halide::Pipeline pipeline;
     std::vector<Halide::Argument> arguments;  // inputs, in order
     std::vector<TensorSpec> inputs, outputs;
-    std::map<std::string, codegen::PadLayout>
-        layouts;  // how the rows of a Func lie in the pads, by its name without Halide's "$1"
+    // How the rows of a Func lie in the pads, by its name without Halide's "$1".
+    std::map<std::string, codegen::PadLayout> layouts;
 
     void lay_out(const Halide::Func &func, const codegen::PadLayout &layout) {
         layouts[func.name().substr(0, func.name().find('$'))] = layout;

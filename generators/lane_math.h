@@ -28,8 +28,8 @@ Expr as_condition(const Expr &e);  // a value as: not 0
 // ---- exact functions
 Expr negate(const Expr &x);  // with the sign of zero
 Expr magnitude(const Expr &x);
-Expr at_least_number(const Expr &x,
-                     double least);  // NaN stays, and a zero where the bound is a zero; a bound that is NaN gives NaN
+// NaN stays, and a zero where the bound is a zero; a bound that is NaN gives NaN.
+Expr at_least_number(const Expr &x, double least);
 Expr at_most_number(const Expr &x, double most);
 Expr larger(const Expr &a, const Expr &b);
 Expr smaller(const Expr &a, const Expr &b);

@@ -33,8 +33,8 @@ class Workload;
 struct Arrangement {
     std::shared_ptr<const Workload> workload;
     size_t input = 0;  // which of inputs()
-    std::vector<int64_t>
-        elements;  // of the arranged input, one after the other: which element of the input that is; -1: a zero
+    // Of the arranged input, one after the other: which element of the input that is; -1: a zero.
+    std::vector<int64_t> elements;
 };
 
 // An operator at one shape: everything that tuning it needs. Immutable, so it may be used from several threads.

@@ -26,8 +26,8 @@ struct RowBlocks {
     int64_t rows = 1;      // of a block
     int64_t elements = 0;  // that come from memory for it
     int64_t bands = 1;     // blocks of a part
-    int64_t back_parts = 1, back_rows = 1, back_blocks = 1,
-            back_bands = 1;  // parts or rows of a block of results, blocks of a row, and bands
+    // Parts or rows of a block of results, blocks of a row, and bands.
+    int64_t back_parts = 1, back_rows = 1, back_blocks = 1, back_bands = 1;
 
     RowBlocks(const PoolShape &shape) : shape_(shape) {
         const PoolAxis &x = shape.x;

@@ -190,8 +190,8 @@ private:
         std::map<std::string, loadable::FusionT> fusions;  // what was tried, by kernel
         std::vector<PlacedNode> parts;                     // as placed was before operators were fused
         std::set<std::string> taken;                       // kernels of fusions of these
-        std::set<std::string>
-            undecided;  // kernels whose cycles and those of their parts, each run alone, are so close that the program decides
+        // Kernels whose cycles and those of their parts, each run alone, are so close that the program decides.
+        std::set<std::string> undecided;
     };
     // Kernels of fusions, by title, that are taken wherever they can be (true), or nowhere.
     using Decisions = std::map<std::string, bool>;

@@ -21,8 +21,8 @@ struct CompileModelOptions {
     // A specialization for each; empty: for the sizes that the model was exported with.
     std::vector<Bindings> sizes;
     std::string name;  // of the model; empty: the graph's
-    bool fill =
-        false;  // calls may be smaller than a specialization, which is filled up; Error for sizes of which that is not exact
+    // Calls may be smaller than a specialization, which is filled up; Error for sizes of which that is not exact.
+    bool fill = false;
     bool fuse = true;            // nodes that one kernel computes in fewer cycles are one
     bool price_programs = true;  // where one kernel and several are close the program decides; false: each run alone
     bool one_by_one = false;     // every kernel is a run of its own: what one program is compared with

@@ -111,8 +111,8 @@ private:
     std::map<std::string, int64_t> rows_;  // by kernels and schedules
     std::vector<ChosenKernel> kernels_;
     std::vector<Asked> asked_;  // of kernels_, by index
-    std::map<std::string, std::vector<std::pair<Point, std::string>>>
-        refused_;  // schedules that gave wrong results, with what differed, likewise
+    // Schedules that gave wrong results, with what differed, likewise.
+    std::map<std::string, std::vector<std::pair<Point, std::string>>> refused_;
     std::vector<std::string> notes_;
 };
 

@@ -42,8 +42,8 @@ struct GemmBoundOptions {
     int64_t batch = 1;   // independent products of the same shape, as in bmm
     int64_t addend = 0;  // elements, in all, of a tensor added to the result: n for a bias, m*n for C in addmm, 0: none
     Programs programs = Programs::Tiled;
-    bool cold =
-        true;  // false: what the resources need, without the ways in and out (Bound::steady); no latency, no last operand
+    // False: what the resources need, without the ways in and out (Bound::steady); no latency, no last operand.
+    bool cold = true;
 };
 
 // Bound for C[m,n] = A[m,k] B[k,n] (+ addend) in bf16, every tensor in DRAM before and after, no two overlapping, from a

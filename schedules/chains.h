@@ -11,11 +11,11 @@ namespace atalla {
 
 // Cycles. "A to B" is from the cycle in which A happens to the first in which B can; ends are cycle counts of a run.
 struct Chains {
-    int64_t
-        first_packet;  // reset to the first issue: looked up in 0, requested in 1, row opened, beat arrived, used (rules 2, 3)
-    int64_t constant;  // an operation to a packet that reads the scalar register it writes
-    int64_t transfer;  // scpad.ld or scpad.st issued to its first beat or row (rules 32, 33)
-    int64_t arrival;   // a column command to its data (rule 36)
+    // Reset to the first issue: looked up in 0, requested in 1, row opened, beat arrived, used (rules 2, 3).
+    int64_t first_packet;
+    int64_t constant;        // an operation to a packet that reads the scalar register it writes
+    int64_t transfer;        // scpad.ld or scpad.st issued to its first beat or row (rules 32, 33)
+    int64_t arrival;         // a column command to its data (rule 36)
     int64_t beat_to_vector;  // the command of a load's last beat to a packet that uses the vector: pad written, vreg.ld (28,
                              // 31, 32)
     int64_t row_to_vector;   // gemm.vv to a packet that uses its result (rule 20)

@@ -74,8 +74,8 @@ void compile(const Options &options) {
     how.kernels.how.max_trials = options.trials;
     if (options.quiet || options.json) how.kernels.how.progress = ProgressMode::Quiet;
     const CompiledModel compiled = compile_model(imported.graph, machine, how);
-    const std::shared_ptr<const Model> model =
-        Model::from_bytes(compiled.bytes, options.output.string());  // what is written can be read
+    // What is written can be read.
+    const std::shared_ptr<const Model> model = Model::from_bytes(compiled.bytes, options.output.string());
     write_bytes(options.output, compiled.bytes);
     if (!options.quiet && !options.json)
         for (const std::string &note : compiled.notes) std::cerr << "note: " << note << '\n';

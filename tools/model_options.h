@@ -15,8 +15,8 @@ struct ModelOptions {
     std::filesystem::path database;
     std::string machine = "ax01";
     std::vector<Bindings> sizes;  // of the specializations; none: those of the export
-    std::vector<std::string> on_host,
-        registered;  // operators that are to run on the host; whose host kernels the program registers
+    // Operators that are to run on the host; whose host kernels the program registers.
+    std::vector<std::string> on_host, registered;
     bool high_precision = false, no_fuse = false;
 };
 
