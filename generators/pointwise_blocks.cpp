@@ -324,20 +324,30 @@ bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joi
 
 bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
 
-// Fitted to all schedules of relu, add and maximum of 131,072 elements on ax01; that of long rows which end inside vectors and
-// go round the pads, so that each pad has transfers of its own for parts of them, to those of batch_norm of 28 x 28 and 14 x 14
-// images; that of other long rows to add of 512 x 768 and a row.
+// Fitted together with PointwiseWorkload::draft.
 double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
     if (!machine.timed()) return 1;
-    constexpr double interleaved = 1.6, interleaved_rows = 1.2, interleaved_ends = 2.8, less_than_a_page = 1.4,
-                     more_than_a_page = 1.9, half_the_pads = 0.2;
+    constexpr double interleaved = 1.43, interleaved_rows = 1.26, interleaved_ends = 5.8, one_block = 1.22,
+                     quarter_of_page = 1.2, less_than_a_page = 1.45, more_than_a_page = 1.49, ends_in_parts = 2.4,
+                     half_the_pads = 0.19;
     const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.vectors() * lanes / point["pads"];
-    const bool open = point["parts"] >= in_pages || (point["parts"] == 1 && page % part == 0 && 2 * part >= page);
-    const bool long_rows = nest_.dims.size() > 1 && t.stored_cols > 2 * lanes, pages = t.planes * t.rows * t.cols >= 2 * page;
-    const double around = long_rows && t.guarded ? interleaved_ends : long_rows && pages ? interleaved_rows : interleaved;
-    const double layout = open ? 1 : point["parts"] == 0 ? around : part < page ? less_than_a_page : more_than_a_page;
-    return layout *
+    const bool in_parts = point["parts"] == 1, divides = page % part == 0;
+    const bool open = point["parts"] >= in_pages || (in_parts && divides && 2 * part >= page);
+    const bool rows = nest_.dims.size() > 1, long_rows = rows && t.stored_cols > 2 * lanes,
+               pages = t.planes * t.rows * t.cols >= 2 * page;
+    const double around = t.blocks == 1            ? one_block
+                          : long_rows && t.guarded ? interleaved_ends
+                          : long_rows && pages     ? interleaved_rows
+                                                   : interleaved;
+    const double part_of_page = divides && 4 * part >= page ? quarter_of_page
+                                : part < page               ? less_than_a_page
+                                                            : more_than_a_page;
+    const double ends = in_parts && rows && t.guarded ? ends_in_parts : 1;
+    return ends *
+           (open       ? 1
+            : in_parts ? part_of_page
+                       : around) *
            (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
 }
 

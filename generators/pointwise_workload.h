@@ -48,6 +48,7 @@ private:
     std::optional<size_t> only_dim(const std::set<std::string> &inputs) const;
     JoinedRows rows_as_run(int64_t numbers) const;
     double draft_of_run(const Machine &machine, const Point &point) const;
+    double operands_per_element(const Tiling &t, const Point &point) const;
     // The machine's operations of an expression, over a variable for each input.
     static Halide::Expr lanes_of(const ExpressionNode &node);
 
