@@ -336,10 +336,10 @@ double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &p
     const bool open = point["parts"] >= in_pages || (in_parts && divides && 2 * part >= page);
     const bool rows = nest_.dims.size() > 1, long_rows = rows && t.stored_cols > 2 * lanes,
                pages = t.planes * t.rows * t.cols >= 2 * page;
-    const double around = t.blocks == 1            ? one_block
-                          : long_rows && t.guarded ? interleaved_ends
-                          : long_rows && pages     ? interleaved_rows
-                                                   : interleaved;
+    const double around = long_rows && t.guarded ? interleaved_ends
+                          : t.blocks == 1        ? one_block
+                          : long_rows && pages   ? interleaved_rows
+                                                 : interleaved;
     const double part_of_page = divides && 4 * part >= page ? quarter_of_page
                                 : part < page               ? less_than_a_page
                                                             : more_than_a_page;

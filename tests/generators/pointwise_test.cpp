@@ -419,6 +419,25 @@ TEST(Pointwise, DraftOfLongRows) {
     EXPECT_LT(draft(0, 32), draft(0, 8));
 }
 
+// The elements of a block come once; those that others share, only with what shares them: one block is faster than many.
+TEST(Pointwise, DraftOfOneBlock) {
+    const Machine machine = find_machine("ax01");
+    const auto expect_faster = [&](const char *op, const char *shape, const Point &whole, const Point &part) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluation one = Evaluator(workload, machine).evaluate(whole), many = Evaluator(workload, machine).evaluate(part);
+        ASSERT_EQ(one.reason + many.reason, "") << op << " " << shape;
+        EXPECT_LT(one.cycles, many.cycles) << op << " " << shape;
+        EXPECT_LT(workload->draft(machine, whole), workload->draft(machine, part)) << op << " " << shape;
+    };
+    const auto point = [](int64_t block) { return Point{{"block", block}, {"unroll", 32}, {"pads", 4}, {"parts", 0}}; };
+    const auto of_numbers = [](int64_t block) {
+        return Point{{"block", block}, {"unroll", 32}, {"pads", 4}, {"parts", 0}, {"numbers", 0}};
+    };
+    expect_faster("mul", "1x128x12x64,1x128x1x64", point(1536), point(96));
+    expect_faster("add", "64x1024,1024", point(64), point(8));
+    expect_faster("mul", "64x768,64x1", of_numbers(64), of_numbers(8));
+}
+
 TEST(Pointwise, OrderOfOperandsDoesNotMatter) {
     const auto cycles = [](const char *shape) {
         return Evaluator(find_operator("add").workload({{"shape", shape}}), find_machine("ax01"))
