@@ -97,5 +97,25 @@ TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
     EXPECT_LT(many.cycles, few.cycles * 2 / 3);
 }
 
+// Rows of many vectors are weights of the array first; short ones are whole rows in straight-line code that overlaps.
+TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
+    if (!machine.timed()) return;
+    const auto point = [](int64_t rows, int64_t row_unroll, int64_t vector_unroll, int64_t grouped) {
+        return Point{
+            {"rows", rows}, {"chunk", 0}, {"row_unroll", row_unroll}, {"vector_unroll", vector_unroll}, {"grouped", grouped}};
+    };
+    const auto expect_faster = [&](const char *shape, const Point &fast, const Point &slow) {
+        const std::shared_ptr<const Workload> workload = find_operator("sum").workload({{"shape", shape}, {"dim", "1"}});
+        const Evaluation first = Evaluator(workload, machine).evaluate(fast),
+                         second = Evaluator(workload, machine).evaluate(slow);
+        ASSERT_EQ(first.reason + second.reason, "") << shape;
+        EXPECT_LT(first.cycles, second.cycles) << shape;
+        EXPECT_LT(workload->draft(machine, fast), workload->draft(machine, slow)) << shape;
+    };
+    expect_faster("64x768", point(16, 1, 1, 1), point(64, 8, 8, 0));
+    expect_faster("64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
+    expect_faster("64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
+}
+
 }  // namespace
 }  // namespace atalla
