@@ -104,17 +104,18 @@ TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
         return Point{
             {"rows", rows}, {"chunk", 0}, {"row_unroll", row_unroll}, {"vector_unroll", vector_unroll}, {"grouped", grouped}};
     };
-    const auto expect_faster = [&](const char *shape, const Point &fast, const Point &slow) {
-        const std::shared_ptr<const Workload> workload = find_operator("sum").workload({{"shape", shape}, {"dim", "1"}});
+    const auto expect_faster = [&](const char *op, const char *shape, const Point &fast, const Point &slow) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}, {"dim", "1"}});
         const Evaluation first = Evaluator(workload, machine).evaluate(fast),
                          second = Evaluator(workload, machine).evaluate(slow);
         ASSERT_EQ(first.reason + second.reason, "") << shape;
         EXPECT_LT(first.cycles, second.cycles) << shape;
         EXPECT_LT(workload->draft(machine, fast), workload->draft(machine, slow)) << shape;
     };
-    expect_faster("64x768", point(16, 1, 1, 1), point(64, 8, 8, 0));
-    expect_faster("64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
-    expect_faster("64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
+    expect_faster("sum", "64x768", point(16, 1, 1, 1), point(64, 8, 8, 0));
+    expect_faster("sum", "64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
+    expect_faster("sum", "64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
+    expect_faster("var", "16x2048", point(8, 1, 1, 1), point(8, 1, 8, 0));
 }
 
 }  // namespace
