@@ -39,7 +39,7 @@ int ResourceTable::busy_cycles(Opcode opcode) const {
     if (!machine_.timed()) return 1;
     switch (info(opcode).unit) {
         case Unit::Ex2:
-            return packets(result_latency(machine_, opcode) - 1);
+            return packets(result_latency(machine_, opcode) - 1 - machine_.wb.offer_to_use + machine_.ex2.ii_after_L);
         case Unit::Ex3:
             return packets(machine_.ex3.ii);
         case Unit::Ex4:
@@ -310,6 +310,7 @@ void ResourceTable::close_last_of(Unit unit, int every) {
 int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {
     const Machine &machine = *kernel.machine;
     const auto ii = [&](int64_t cycles) { return machine.timed() ? static_cast<int>(cycles) : 1; };
+    const ResourceTable table(kernel, 0);
     std::array<int, 16> unit{};
     std::array<int, 4> loads{}, stores{};
     int slots = 0, scalar = 0, vector = 0, mask = 0, lanes = 0, weights = 0, rows = 0;
@@ -324,11 +325,8 @@ int resource_bound(const Kernel &kernel, const std::vector<Op> &ops) {
         weights += op.opcode == Opcode::lw_vi;
         rows += op.opcode == Opcode::gemm_vv;
         const Unit kind = info(op.opcode).unit;
-        int cost = 1;
-        if (kind == Unit::Alu || kind == Unit::Mul || kind == Unit::Exp) cost = ii(machine.vec.ii);
-        if (kind == Unit::Reduce) cost = ii(machine.vec.reduce_ii);
         if (kind == Unit::Vlsu) (op.opcode == Opcode::vreg_ld ? loads : stores)[op.pad]++;
-        unit[unit_index(kind)] += cost;
+        unit[unit_index(kind)] += table.claim(op).busy;
     }
     const auto per = [](int count, int64_t width) { return static_cast<int>((count + width - 1) / width); };
     int bound = std::max({per(slots, machine.issue.slots), per(scalar, machine.issue.scalar_reads),

@@ -31,7 +31,7 @@ public:
                 "first"),
           others({{0, streams_}, {0, all_rows_ / streams_}, {1, tiles_ - 2}}, "others_varying"),
           weighed({{0, streams_ + 1}, {0, (all_rows_ + spare_rows_) / streams_}, {0, tiles_ - 1}}, "weighed_varying"),
-          own_group({{0, streams_ + 1}, {0, groups_of_tile_}, {0, all_rows_ / static_cast<int>(lanes)}}, "own_group"),
+          own_group({{0, streams_ + 1}, {0, all_rows_ / static_cast<int>(lanes)}, {0, groups_of_tile_}}, "own_group"),
           groups(0, all_rows_ / streams_, "groups"),
           unseen(0, std::max(1, rows_ - lanes), 1, std::max(1, ceil_div(rows_, lanes) - 1), 0, blocks_, "unseen") {}
 
@@ -74,8 +74,8 @@ private:
         define(made, args({j, i, tt}), weight(strict_float(X(args({j, i, tt})) - own_p(args({j, i, 1})))));
         add_group(weighed[0], weighed[1], weighed[2], made, of_made, {weighed[1] * streams_, tiles_}, true);
         define(own_made, args({j, i, tt}), own_p(args({j, i, 0})));
-        const Expr group = own_group[2] * groups_of_tile_ + own_group[1];
-        add_group(own_group[0], group, own_tile(own_group[2]), own_made, of_own, {group * streams_, tiles_}, true);
+        const Expr group = own_group[1] * groups_of_tile_ + own_group[2];
+        add_group(own_group[0], group, own_tile(own_group[1]), own_made, of_own, {group * streams_, tiles_}, true);
         // Of the last tiles of a block its first queries see nothing.
         if (skips_ && rows_ > lanes) {
             unseen.where(unseen.x < unseen.y * lanes);
