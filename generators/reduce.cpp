@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "generators/pad_room.h"
+#include "generators/row_sums.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -39,7 +40,7 @@ constexpr int most_straight_parts = 4;
 // Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a
 // vector of many rows, where those of one row would be two transfers.
 bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) {
-    return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors();
+    return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors_in_pads();
 }
 
 class ReduceKernel {
@@ -75,7 +76,7 @@ private:
     // ---- the innermost axis is reduced: a row of lanes becomes one value
 
     KernelDefinition rows() {
-        const int vectors = static_cast<int>(shape_.vectors());
+        const int vectors = static_cast<int>(shape_.vectors_in_pads());
         image_ = tensor("X", {shape_.length, shape_.kept, shape_.other, shape_.outer});
         const Func xs = rows_of_tensor("X_rows");
         Func result("result");
@@ -132,7 +133,7 @@ private:
             mean(i, j) = strict_float(sum.sum(i, j) * static_cast<float>(1.0 / static_cast<double>(shape_.count())));
             const Expr centred = strict_float(xs_again(n, i, r, j) - bf16(mean(i, j)));
             const Expr squared = strict_float(centred * centred);
-            square(n, i, r, j) = length_ % lanes == 0 ? squared : select(n < length_, squared, bf16(0.0f));
+            square(n, i, r, j) = whole_vectors() ? squared : select(n < length_, squared, bf16(0.0f));
             const RDom again(0, vectors, 0, other_, "again"), deep(0, lanes, "p");
             Total squares = total("squares", square, again, deep);
             result(l, i, j) = bf16(scaled(squares.sum(i, j)));
@@ -158,6 +159,9 @@ private:
         return finish({shape_.kept, shape_.outer});
     }
 
+    // Are there no lanes in the pads that no element is in?
+    bool whole_vectors() const { return shape_.length == shape_.vectors_in_pads() * lanes; }
+
     Func rows_of_tensor(const std::string &name) {
         Func xs(name);
         if (by_columns_) {
@@ -167,7 +171,7 @@ private:
             xs(n, i, r, j) = column_(n % lanes, i, n / lanes, r, j);
             return xs;
         }
-        if (length_ % lanes == 0) {
+        if (whole_vectors()) {
             xs(n, i, r, j) = image_(n, i, r, j);
         } else {
             xs(n, i, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
@@ -200,7 +204,7 @@ private:
 
     // Up to 32 vectors at a time: weights of the array, through which one row of ones goes, or one after the other.
     Total total_of_parts(Total t, Func values) {
-        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.vectors()) / members;
+        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.parts());
         t.parts = RDom(0, parts, t.sum.name() + "_parts");
         t.group = Func(t.sum.name() + "_group");
         if (grouped_) {
@@ -229,7 +233,7 @@ private:
 
     // The loops over the vectors of a part; that over chunks is returned.
     RVar schedule_parts(Total &t) {
-        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.vectors()) / members;
+        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.parts());
         const bool straight = grouped_ ? parts * (shape_.kind == Reduction::Var ? 2 : 1) <= most_straight_parts
                                        : vector_unroll_ == members && parts * members <= lanes * 2;
         const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"),
@@ -302,14 +306,16 @@ private:
             column_.compute_at(out_, Var("io"))
                 .vectorize(k, lanes)
                 .bound_extent(k, lanes)
-                .bound_extent(b, static_cast<int>(shape_.vectors()))
+                .bound_extent(b, static_cast<int>(shape_.vectors_in_pads()))
                 .bound_storage(i, rows_);
             if (moves && machine_.timed()) column_.hoist_storage_root().ring_buffer(2);
             in_pads({column_});
             return;
         }
         if (whole())
-            xs.compute_at(out_, Var("io")).bound_extent(n, lanes * static_cast<int>(shape_.vectors())).bound_storage(i, rows_);
+            xs.compute_at(out_, Var("io"))
+                .bound_extent(n, lanes * static_cast<int>(shape_.vectors_in_pads()))
+                .bound_storage(i, rows_);
         else
             xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
@@ -490,10 +496,17 @@ private:
 
 }  // namespace
 
-int64_t ReduceShape::steps() const { return along_lanes ? vectors() : ceil_div(length, accumulators_of(length)); }
+int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ceil_div(length, accumulators_of(length)); }
+
+bool ReduceShape::sums_side_by_side() const {
+    constexpr int64_t most_apart = 4;  // results of several vectors each, whose tiles would hardly fill the array
+    return along_lanes && other > 1 && (kept > most_apart || vectors() == 1) &&
+           (kind == Reduction::Sum || kind == Reduction::Mean);
+}
 
 LongSum ReduceShape::in_a_row() const {
-    return along_lanes || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr} : long_sum(steps(), other);
+    return (along_lanes && !sums_side_by_side()) || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr}
+                                                               : long_sum(steps(), other);
 }
 
 int sides_of(const ReduceShape &shape) {
@@ -524,7 +537,8 @@ ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, co
 }
 
 Space reduce_space(const ReduceShape &shape, const Machine &machine) {
-    const int64_t vectors = shape.vectors();
+    if (shape.sums_side_by_side()) return row_sums_space(shape, machine);
+    const int64_t vectors = shape.vectors_in_pads();
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
@@ -639,18 +653,26 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
     // grown to its share, and the roundings of random signs add up as their root.
     const auto additions = static_cast<double>(shape.in_a_row().additions_in_a_row());
-    const double sum = shape.fills_array() ? 2 : shape.along_lanes ? 1.5 : 3 + 0.5 * std::sqrt(additions);
+    const double sum = shape.fills_array()         ? 2
+                       : shape.sums_side_by_side() ? 1.5 + 0.5 * std::sqrt(additions)
+                       : shape.along_lanes         ? 1.5
+                                                   : 3 + 0.5 * std::sqrt(additions);
     return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
 }
 
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
-    Point least = {{"rows", 1}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}};
-    least.set("chunk", reduce_space(shape, machine).find("chunk").values.back());
+    const Space space = reduce_space(shape, machine);
+    Point least = {{"rows", space.find("rows").values.front()},
+                   {"row_unroll", 1},
+                   {"vector_unroll", 1},
+                   {"grouped", space.find("grouped").values.front()}};
+    least.set("chunk", space.find("chunk").values.back());
+    if (shape.sums_side_by_side()) least.set("weight_unroll", 8);
     return least;
 }
 
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {
-    return ReduceKernel(shape, machine, point).run();
+    return shape.sums_side_by_side() ? row_sums_kernel(shape, machine, point) : ReduceKernel(shape, machine, point).run();
 }
 
 }  // namespace atalla

@@ -9,7 +9,6 @@
 #include "generators/kernel_run.h"
 #include "generators/long_sums.h"
 #include "generators/operator.h"
-#include "generators/row_kernel.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
 #include "schedules/point.h"
@@ -33,9 +32,14 @@ struct ReduceShape {
     int64_t elements() const { return lanes * length * kept * other * outer; }
     int64_t results() const { return lanes * kept * outer; }
     bool extremum() const { return kind == Reduction::Amax || kind == Reduction::Amin; }
-    // Is a sum that of a row that fills the array (RowShape), in parts that are rounded each?
-    bool fills_array() const { return along_lanes && !extremum() && other == 1 && RowShape{results(), length}.fills_array(); }
-    int64_t part_vectors() const { return fills_array() ? vectors() / tiles_of(vectors()) : vectors(); }
+    // Is a sum that of a row of enough vectors for up to 32 of them to be the weights of the array? It is made in equal parts
+    // that are rounded each, of which the last one may have vectors of zeros.
+    bool fills_array() const { return along_lanes && !extremum() && other == 1 && vectors() >= 12; }
+    // Are sums over rows of several planes made side by side (row_sums.h)?
+    bool sums_side_by_side() const;
+    int64_t parts() const { return fills_array() ? tiles_of(vectors()) : 1; }
+    int64_t part_vectors() const { return ceil_div(vectors(), parts()); }
+    int64_t vectors_in_pads() const { return parts() * part_vectors(); }
     int64_t steps() const;     // of a plane: elements that a running value meets
     LongSum in_a_row() const;  // the elements of a running value
 };

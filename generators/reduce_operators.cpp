@@ -8,6 +8,7 @@
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "generators/reduce.h"
+#include "generators/row_sums.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -34,6 +35,7 @@ public:
     double tolerance_ulps() const override { return reduce_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(shape_.elements()) * (shape_.kind == Reduction::Var ? 3 : 1); }
     double draft(const Machine &machine, const Point &point) const override {
+        if (shape_.sums_side_by_side()) return row_sums_draft(shape_, machine, point);
         if (machine.timed() && shape_.along_lanes && shape_.kind != Reduction::Var && !shape_.extremum())
             return draft_of_row_sums(point);
         const auto steps =

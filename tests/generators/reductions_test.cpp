@@ -51,6 +51,9 @@ TEST_F(Rows, LongSumsAcrossLanesAreWhole) {
                     within(700, 0.01));  // in any parts, with rows that are not there
     // 13 at a time, 512 takes no more than 12 of them.
     EXPECT_THAT(sums("sum", "80x3x13x4", "0,2", int64_t{80} * 3 * 13 * 4), within(1040, 0.01));
+    // 180 vectors of each row, which is 4,200 ones.
+    EXPECT_THAT(sums("sum", "2x60x6x70", "1,3", int64_t{2} * 60 * 6 * 70), within(4200, 0.01));
+    EXPECT_THAT(sums("mean", "2x60x6x70", "1,3", int64_t{2} * 60 * 6 * 70), within(1, 0.01));
     // In steps of eight elements: 1,018 steps, which no small number divides, and 79 planes of 67.
     EXPECT_THAT(sums("mean", "8144x3", "0", int64_t{8144} * 3), within(1, 0.01));
     EXPECT_THAT(sums("mean", "79x2x67x3", "0,2", int64_t{79} * 2 * 67 * 3), within(1, 0.01));
@@ -84,6 +87,58 @@ TEST_F(Rows, ReductionsByColumnsOfVectors) {
         }
 }
 
+// Of several planes: tiles of 32 results and a smaller one, rows that end inside vectors, parts of them, and long sums in
+// groups.
+TEST_F(Rows, SumsOverPlanesAreSideBySide) {
+    for (const char *name : {"sum", "mean"})
+        for (const auto &[shape, dims] :
+             {std::pair{"2x5x70x45", "1,3"}, {"3x4x33x64", "1,3"}, {"40x6x7", "0,2"}, {"2x30x37x96", "1,3"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Space space = workload->space(machine);
+            const std::vector<int64_t> &rows = space.find("rows").values, &chunks = space.find("chunk").values,
+                                       &steps = space.find("vector_unroll").values;
+            int verified = 0;
+            for (const Point &point :
+                 {Point{{"rows", rows.front()}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}},
+                  {{"rows", rows.back()}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 1}},
+                  {{"rows", rows.back()}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", steps.back()}},
+                  {{"rows", rows.front()}, {"chunk", chunks.back()}, {"row_unroll", 1}, {"vector_unroll", 1}}})
+                for (const int64_t weights : {8, 32}) {
+                    Point all = point;
+                    all.set("grouped", 1);
+                    all.set("weight_unroll", weights);
+                    if (!violation(space, all).empty()) continue;
+                    SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, all.assignments()));
+                    EXPECT_EQ(Evaluator(workload, machine).verify(all), "");
+                    verified++;
+                }
+            EXPECT_GE(verified, machine.timed() ? 4 : 1) << shape;
+        }
+}
+
+// 35 vectors are two parts of 18 with one of zeros, as weights of the array, one after the other or by columns of vectors.
+TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
+    for (const char *name : {"sum", "mean", "var"})
+        for (const auto &[shape, rows] : {std::pair{"5x1100", 1}, {"6x1120", 2}, {"40x1100", 40}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", "1"}});
+            for (const int grouped : {0, 1}) {
+                const Point point = {
+                    {"rows", rows}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", grouped}};
+                if (!violation(workload->space(machine), point).empty()) continue;
+                SCOPED_TRACE(fmt::format("{} of {}, {}", name, shape, point.assignments()));
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            }
+        }
+    if (!machine.timed()) return;
+    const Evaluator evaluator(find_operator("sum").workload({{"shape", "5x1100"}, {"dim", "1"}}), machine);
+    const Evaluation apart =
+        evaluator.evaluate({{"rows", 1}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 2}, {"grouped", 0}});
+    const Evaluation weights =
+        evaluator.evaluate({{"rows", 1}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}});
+    ASSERT_EQ(apart.reason + weights.reason, "");
+    EXPECT_LT(weights.cycles, apart.cycles);
+}
+
 // Global average pooling: transfers bring vectors of many rows.
 TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
     if (!machine.timed()) return;
@@ -104,8 +159,9 @@ TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
         return Point{
             {"rows", rows}, {"chunk", 0}, {"row_unroll", row_unroll}, {"vector_unroll", vector_unroll}, {"grouped", grouped}};
     };
-    const auto expect_faster = [&](const char *op, const char *shape, const Point &fast, const Point &slow) {
-        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}, {"dim", "1"}});
+    const auto expect_faster = [&](const char *op, const char *shape, const Point &fast, const Point &slow,
+                                   const char *dims = "1") {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}, {"dim", dims}});
         const Evaluation first = Evaluator(workload, machine).evaluate(fast),
                          second = Evaluator(workload, machine).evaluate(slow);
         ASSERT_EQ(first.reason + second.reason, "") << shape;
@@ -116,6 +172,15 @@ TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
     expect_faster("sum", "64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
     expect_faster("sum", "64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
     expect_faster("var", "16x2048", point(8, 1, 1, 1), point(8, 1, 8, 0));
+    // Of several planes: straight-line code of the vectors of a row, and of all weights of a tile.
+    const auto of_planes = [&](int64_t rows, int64_t vector_unroll, int64_t weights) {
+        Point all = point(rows, 1, vector_unroll, 1);
+        all.set("weight_unroll", weights);
+        return all;
+    };
+    expect_faster("sum", "2x12x50x64", of_planes(32, 2, 32), of_planes(32, 1, 32), "1,3");
+    expect_faster("sum", "4x16x128x32", of_planes(128, 1, 32), of_planes(32, 1, 8), "1,3");
+    expect_faster("sum", "2x10x40x50", of_planes(20, 2, 32), of_planes(32, 2, 32), "1,3");
 }
 
 }  // namespace

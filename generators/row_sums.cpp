@@ -1,0 +1,260 @@
+#include "generators/row_sums.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "generators/long_sums.h"
+#include "generators/pad_room.h"
+#include "generators/vocabulary.h"
+#include "isa/vectors.h"
+
+namespace atalla {
+
+using namespace Halide;
+using namespace vocabulary;
+
+namespace {
+
+int64_t ring_slots(const ReduceShape &shape, const Machine &machine, int64_t rows) {
+    return machine.timed() && (shape.kept > rows || shape.outer > 1) ? 2 : 1;
+}
+
+int largest_divisor(int number, int most) {
+    int divisor = std::min(number, most);
+    while (number % divisor != 0) divisor--;
+    return divisor;
+}
+
+class RowSums {
+public:
+    RowSums(const ReduceShape &shape, const Machine &machine, const Point &point)
+        : shape_(shape),
+          rows_(size(point["rows"])),
+          chunk_(size(point["chunk"])),
+          row_unroll_(size(point["row_unroll"])),
+          vector_unroll_(size(point["vector_unroll"])),
+          weight_unroll_(size(point["weight_unroll"])),
+          rows_of_tile_(std::min(rows_, size(lanes))),
+          tiles_(size(tiles_of(rows_))),
+          ring_(ring_slots(shape, machine, rows_) > 1),
+          image_(tensor("X", {shape.length, shape.kept, shape.other, shape.outer})),
+          members_(0, rows_of_tile_, "members") {}
+
+    KernelDefinition run() {
+        Func sum("sum"), result("result"), out("Y");
+        // A run's first iteration needs no code of its own.
+        const std::vector<SummingFunc> all = summing_funcs(
+            sum, {l, t, o, j}, shape_.in_a_row(), [this](size_t run) { return term(run); }, "steps_alike");
+        result(l, t, o, j) = shape_.divisor == 1 ? sum(l, t, o, j)
+                                                 : strict_float(sum(l, t, o, j) * bf16(static_cast<float>(1 / shape_.divisor)));
+        const RDom all_results(0, rows_of_tile_, 0, tiles_, 0, size(ceil_div(shape_.kept, rows_)), 0, size(shape_.outer),
+                               "results");
+        const Var i("i");
+        out(i, j) = undef<BFloat>();
+        out(first_row(all_results[2]) + all_results[1] * size(lanes) + all_results[0], all_results[3]) =
+            result(all_results[0], all_results[1], all_results[2], all_results[3]);
+
+        const LoopLevel block(out, RVar(all_results[2]));
+        result.compute_at(block).bound_extent(l, size(lanes)).vectorize(l).bound_extent(t, tiles_);
+        if (ring_) result.hoist_storage_root().ring_buffer(2);
+        in_pads({result});
+        // Tiles in straight-line code take the vectors of their rows in turn.
+        Var tiles = t;
+        if (row_unroll_ > 1) {
+            tiles = Var("tiles");
+            result.split(t, tiles, t, row_unroll_);
+        }
+        schedule_sums(all, LoopLevel(result, tiles), block);
+        whole_loops(out);
+        fix_shape(out.output_buffer(), {shape_.kept, shape_.outer});
+        KernelDefinition kernel;
+        kernel.pipeline = Pipeline(out);
+        kernel.arguments = {image_};
+        kernel.inputs = {{"X", {shape_.elements()}}};
+        kernel.outputs = {{"Y", {shape_.results()}}};
+        return kernel;
+    }
+
+private:
+    // What a run of a sum adds: a vector of each row of a tile is a weight, its sum a lane.
+    struct Terms {
+        Func rows, weights, part, sums;
+        RDom depth;
+    };
+
+    // The last block of results begins earlier.
+    Expr first_row(const Expr &block) const { return min(block * rows_, size(shape_.kept) - rows_); }
+
+    // Zeros behind the last element of a row.
+    Func rows_of_tensor(const std::string &name) {
+        Func rows(name);
+        const int length = size(shape_.length);
+        const Expr at = b * size(lanes) + k, row = first_row(o) + t * size(lanes) + w;
+        if (length % lanes == 0) {
+            rows(k, w, t, b, r, o, j) = image_(at, row, r, j);
+        } else {
+            rows(k, w, t, b, r, o, j) = bf16(0.0f);
+            rows(k, w, t, b, r, o, j) = select(at < length, image_(min(at, length - 1), row, r, j), undef<BFloat>());
+        }
+        return rows;
+    }
+
+    SumTerm term(size_t run) {
+        const auto named = [&](const char *name) { return fmt::format("{}_{}", name, run); };
+        Terms made{run > 0 && chunk_ == 0 ? terms_[0].rows : rows_of_tensor(named("X_rows")), Func(named("weights")),
+                   Func(named("part")), Func(named("block")), RDom(0, size(lanes), named("q"))};
+        made.weights(k, w, t, b, r, o, j) = undef<BFloat>();
+        made.weights(k, members_.x, t, b, r, o, j) = made.rows(k, members_.x, t, b, r, o, j);
+        made.part(l, t, b, r, o, j) = 0.0f;
+        made.part(l, t, b, r, o, j) += f32(made.weights(made.depth, l, t, b, r, o, j));
+        made.sums(l, t, b, r, o, j) = bf16(made.part(l, t, b, r, o, j));
+        terms_.push_back(made);
+        return [this, sums = made.sums](const Expr &step, const Expr &plane) { return sums(l, t, step, plane, o, j); };
+    }
+
+    void schedule_sums(const std::vector<SummingFunc> &all, const LoopLevel &of_first, const LoopLevel &block) {
+        size_t run = 0;
+        for (const SummingFunc &one : all) {
+            Func f = one.sum;
+            f.compute_at(one.place(all, of_first)).vectorize(l).bound_extent(l, size(lanes)).bound_extent(t, row_unroll_);
+            in_registers({f});
+            if (one.of.in_groups()) {
+                f.update().reorder(l, t, one.terms.x).vectorize(l);
+                if (one.of.rest) f.update(1).reorder(l, t).vectorize(l);
+                continue;
+            }
+            const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
+            const int steps = size(one.of.steps), chunk = chunk_ != 0 ? std::gcd(chunk_, steps) : steps,
+                      unroll = std::gcd(vector_unroll_, chunk);
+            std::vector<VarOrRVar> order = {l, t, inside, chunks};
+            if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
+            f.update().split(one.terms.x, chunks, inside, chunk).reorder(order).vectorize(l);
+            if (unroll > 1) f.update().split(inside, step, unrolled, unroll).reorder(l, t, unrolled, step, chunks);
+            const Terms &terms = terms_[run++];
+            schedule_terms(terms, LoopLevel(f, t));
+            if (chunk_ != 0)
+                hold(terms.rows, LoopLevel(f, chunks), chunk);
+            else if (run == 1)
+                hold(terms.rows, block, size(shape_.vectors()));
+        }
+    }
+
+    // Rows of whole vectors as they are in memory. A transfer of others has a vector of many rows.
+    void hold(Func rows, const LoopLevel &at, int vectors) {
+        rows.compute_at(at).bound_extent(k, size(lanes)).bound_extent(w, rows_of_tile_).bound_extent(b, vectors);
+        if (shape_.length % lanes == 0)
+            rows.reorder_storage(k, b, w, t, r, o, j);
+        else
+            rows.vectorize(k);
+        if (ring_ && chunk_ == 0) rows.hoist_storage_root().ring_buffer(2);
+        in_pads({rows});
+    }
+
+    void schedule_terms(Terms terms, const LoopLevel &at) {
+        terms.weights.compute_at(at)
+            .bound_extent(k, size(lanes))
+            .bound_extent(w, size(lanes))
+            .vectorize(k)
+            .update()
+            .vectorize(k)
+            .split(members_.x, RVar("w"), RVar("w_unroll"), largest_divisor(rows_of_tile_, weight_unroll_));
+        terms.sums.compute_at(at).bound_extent(l, size(lanes)).vectorize(l);
+        terms.part.compute_at(at)
+            .vectorize(l, size(lanes))
+            .update()
+            .reorder(terms.depth, l)
+            .atomic()
+            .vectorize(l, size(lanes))
+            .vectorize(terms.depth, size(lanes));
+        in_registers({terms.weights, terms.part, terms.sums});
+    }
+
+    const ReduceShape &shape_;
+    int rows_, chunk_, row_unroll_, vector_unroll_, weight_unroll_, rows_of_tile_, tiles_;
+    bool ring_;
+    Var k{"k"}, w{"w"}, t{"t"}, b{"b"}, r{"r"}, o{"o"}, j{"j"}, l{"l"};
+    ImageParam image_;
+    RDom members_;
+    std::vector<Terms> terms_;
+};
+
+}  // namespace
+
+Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
+    constexpr int64_t most_tiles = 16, most_unrolled_tiles = 4, most_straight_tiles = 8;
+    const int64_t vectors = shape.vectors(), kept = shape.kept;
+    const LongSum whole = shape.in_a_row();
+    const int64_t terms = whole.run().steps;
+    const auto fits = [=, runs = static_cast<size_t>(whole.runs())](int64_t block, int64_t chunk) {
+        const int64_t tiles = tiles_of(block), slots = ring_slots(shape, machine, block), pads = machine.pad.count;
+        std::vector<PadUse> uses(chunk != 0 ? runs : 1, {(chunk != 0 ? chunk : slots * vectors * shape.other) * block,
+                                                         std::min<int64_t>(block, lanes) % pads == 0});
+        uses.push_back({slots * tiles, tiles % pads == 0});
+        return fit_pads(machine, uses);
+    };
+    // A tile that divides the results as evenly as tiles do, or what small pads hold of it, then whole ones.
+    int64_t even = ceil_div(kept, tiles_of(kept));
+    while (even > 1 && !fits(even, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
+    std::vector<int64_t> rows = {even}, chunks = {0}, row_unrolls, vector_unrolls;
+    for (int64_t tiles = 1; tiles <= most_tiles && tiles * lanes <= kept; tiles *= 2)
+        if (tiles * lanes > rows.back()) rows.push_back(tiles * lanes);
+    if (const int64_t all = kept / lanes * lanes; all > rows.back() && all <= most_tiles * lanes) rows.push_back(all);
+    for (int64_t unroll = 1; unroll <= std::min(most_unrolled_tiles, tiles_of(rows.back())); unroll *= 2)
+        row_unrolls.push_back(unroll);
+    for (int64_t unroll = 1; unroll <= std::min(terms, most_straight_tiles); unroll++)
+        if (terms % unroll == 0) vector_unrolls.push_back(unroll);
+    for (int64_t part = std::min<int64_t>(terms, most_straight_tiles); part >= 1; part--)
+        if (terms % part == 0) {
+            chunks.push_back(part);
+            break;
+        }
+    if (chunks.back() != 1) chunks.push_back(1);
+    Space space;
+    space.parameter("rows", "results in the pads at a time", rows)
+        .parameter("chunk", "vectors along a result in the pads at a time, 0: all", chunks)
+        .parameter("row_unroll", "tiles of results in straight-line code", row_unrolls)
+        .parameter("vector_unroll", "vectors along a result in straight-line code", vector_unrolls)
+        .parameter("grouped", "vectors of rows are weights of the array, which one row of ones sums", {1})
+        .parameter("weight_unroll", "weights in straight-line code", {8, 32});
+    space.constraint("whole unrolls", {"rows", "row_unroll"}, "The tiles in straight-line code divide those in the pads.",
+                     [](const Point &point) { return tiles_of(point["rows"]) % point["row_unroll"] == 0; });
+    space.constraint("chunks", {"chunk", "rows", "row_unroll", "vector_unroll"},
+                     "Unrolling divides a chunk; parts of results come for one tile at a time.", [](const Point &point) {
+                         return point["chunk"] == 0 || (point["chunk"] % point["vector_unroll"] == 0 &&
+                                                        point["rows"] <= lanes && point["row_unroll"] == 1);
+                     });
+    space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
+                     [](const Point &point) { return point["row_unroll"] * point["vector_unroll"] <= most_straight_tiles; });
+    space.constraint("pads", {"rows", "chunk"}, "What is in the pads at a time fits.",
+                     [fits](const Point &point) { return fits(point["rows"], point["chunk"]); });
+    return space;
+}
+
+// Fitted to all schedules of sums of 16 to 96 vectors in each of 160 to 512 rows on ax01.
+double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    constexpr double start = 900, weight = 1, gap = 45, loop_of_weights = 55, other_pads = 220, leaves_cache = 150,
+                     of_sum = 150, of_chunk = 160, of_block = 900;
+    constexpr int64_t resident_tiles = 2;
+    const int64_t vectors = shape.vectors(), unrolled = point["vector_unroll"],
+                  members = std::min<int64_t>(point["rows"], lanes);
+    const auto blocks = static_cast<double>(ceil_div(shape.kept, point["rows"]) * shape.outer);
+    const double sums = blocks * static_cast<double>(tiles_of(point["rows"])),
+                 tiles = sums * static_cast<double>(vectors * shape.other);
+    double tile = weight * static_cast<double>(members) + gap;
+    if (point["weight_unroll"] < members)
+        tile += loop_of_weights;
+    else if (point["row_unroll"] * unrolled > resident_tiles)
+        tile += leaves_cache;
+    // Vectors of a row that do not all begin in the same pad find it in a register.
+    if (shape.length % lanes == 0 && unrolled < vectors && unrolled % machine.pad.count != 0) tile += other_pads;
+    const double chunks = point["chunk"] == 0 ? 0 : tiles / static_cast<double>(point["chunk"]);
+    return start + tiles * tile + sums * of_sum + chunks * of_chunk + (point["chunk"] == 0 ? blocks * of_block : 0);
+}
+
+KernelDefinition row_sums_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    return RowSums(shape, machine, point).run();
+}
+
+}  // namespace atalla
