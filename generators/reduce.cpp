@@ -61,6 +61,8 @@ public:
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
     // Are all elements of a result in the pads at a time?
     bool whole() const { return chunk_ == 0; }
+    // Does a second look at a row's elements find NaN? Those of several planes would come through the array one at a time.
+    bool looks_again() const { return whole() && other_ == 1; }
 
 private:
     Expr better(Expr a, Expr b) const {
@@ -93,7 +95,7 @@ private:
             best(l, u, i, j) = first > 0 ? xs(u * lanes + l, i, 0, j) : Expr(bf16(worst()));
             const Expr element = xs((turns.x * side + u) * lanes + l, i, turns.y, j), found = better(element, best(l, u, i, j));
             // NaN stay where they are; with the row in the pads, a second look finds them for less.
-            best(l, u, i, j) = whole() ? found : select(strict_float(element != element), element, found);
+            best(l, u, i, j) = looks_again() ? found : select(strict_float(element != element), element, found);
             std::vector<Expr> all_lanes;
             for (int a = 0; a < side; a++) all_lanes.push_back(best(lane, a, i, j));
             for (; all_lanes.size() > 1; all_lanes.resize(all_lanes.size() / 2))
@@ -102,11 +104,11 @@ private:
             value(i, j) =
                 shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
             // Not a number if and only if an element is none: exponentials are never of two signs.
-            if (whole())
+            if (looks_again())
                 powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
             else
                 powers(n, i, r, j) = machine_exp(best(n % lanes, n / lanes, i, j));
-            const RDom looked(0, whole() ? vectors : side, 0, whole() ? other_ : 1, "looked");
+            const RDom looked(0, looks_again() ? vectors : side, 0, 1, "looked");
             Total nan = total("nan", powers, looked, depth);
             const Expr mark = bf16(nan.sum(i, j));
             result(l, i, j) = select(strict_float(mark == mark), bf16(value(i, j)), mark);
@@ -123,7 +125,7 @@ private:
             if (unroll > 1) best.update().split(inside, step, unrolled, unroll).reorder(l, u, unrolled, step, chunks, turns.y);
             schedule_input(xs, best, chunks);
             value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
-            schedule_total(nan, looked, result, whole() ? vectors : side);
+            schedule_total(nan, looked, result, looks_again() ? vectors : side);
             powers.compute_at(nan.at).vectorize(n, lanes);
             in_registers({best, value, powers});
         } else if (shape_.kind == Reduction::Var) {
@@ -496,6 +498,13 @@ private:
 
 }  // namespace
 
+// Extrema of rows of many vectors are made four at a time, with vectors behind the row that change none.
+int64_t ReduceShape::vectors_in_pads() const {
+    constexpr int64_t many = 16, together = 4;
+    if (along_lanes && extremum() && other == 1 && vectors() >= many) return round_up(vectors(), together);
+    return parts() * part_vectors();
+}
+
 int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ceil_div(length, accumulators_of(length)); }
 
 bool ReduceShape::sums_side_by_side() const {
@@ -510,7 +519,7 @@ LongSum ReduceShape::in_a_row() const {
 }
 
 int sides_of(const ReduceShape &shape) {
-    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors()) : 1;
+    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors_in_pads()) : 1;
 }
 
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced,
@@ -551,8 +560,10 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
+    // None of which is only vectors of zeros behind a row.
+    const int64_t behind = shape.along_lanes ? (vectors - shape.vectors()) / side : 0;
     const auto add = [&](int64_t part) {
-        if (terms % part != 0) return false;
+        if (terms % part != 0 || part <= behind) return false;
         if (chunks.back() != part) chunks.push_back(part);
         return true;
     };

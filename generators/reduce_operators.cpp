@@ -111,7 +111,7 @@ private:
     double looped_extrema(const Point &point) const {
         constexpr double code_of_row = 57, code_of_vector = 10.75, cached_packets = 409, miss = 11, row_in_block = 120;
         const int64_t straight = point["vector_unroll"] * sides_of(shape_);
-        if (!shape_.extremum() || !shape_.along_lanes || point["chunk"] != 0 || straight >= shape_.vectors()) return 0;
+        if (!shape_.extremum() || !shape_.along_lanes || point["chunk"] != 0 || straight >= shape_.vectors_in_pads()) return 0;
         const auto results = static_cast<double>(shape_.results()), unrolled = static_cast<double>(point["row_unroll"]);
         const double missing = unrolled * (code_of_row + code_of_vector * static_cast<double>(straight)) - cached_packets;
         return results / unrolled * miss * std::max(0.0, missing) + (point["rows"] > 1 ? row_in_block * results : 0);
@@ -131,8 +131,8 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost "
                                     "axis is reduced; NaN spread"
                                   : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in "
-                                    "fp32, from 12 on in parts of up to 32 that are rounded likewise; else bf16 sums, eight "
-                                    "side by side, long ones in groups, then these in pairs";
+                                    "fp32, from 12 on in parts of up to 32 that are rounded likewise, those of several planes "
+                                    "in bf16; else bf16 sums, eight side by side, long ones in groups, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound =
         extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";

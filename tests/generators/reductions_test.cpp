@@ -129,6 +129,11 @@ TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
                 EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
             }
         }
+    // In parts none of which is only vectors of zeros.
+    for (const char *name : {"sum", "amax", "var"}) {
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "2x11921"}, {"dim", "1"}});
+        EXPECT_EQ(Evaluator(workload, machine).verify(workload->naive_point(machine)), "") << name;
+    }
     if (!machine.timed()) return;
     const Evaluator evaluator(find_operator("sum").workload({{"shape", "5x1100"}, {"dim", "1"}}), machine);
     const Evaluation apart =
@@ -137,6 +142,20 @@ TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
         evaluator.evaluate({{"rows", 1}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}});
     ASSERT_EQ(apart.reason + weights.reason, "");
     EXPECT_LT(weights.cycles, apart.cycles);
+}
+
+// 94 vectors are four times 23 and two, which no straight-line code divides; with two more behind them it does.
+TEST_F(Rows, ExtremaOfLongRowsAreMadeFourAtATime) {
+    for (const char *name : {"amax", "amin"})
+        for (const auto &[shape, dims] : {std::pair{"3x3000", "1"}, {"2x600", "1"}, {"2x3x5x50", "1,3"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Point point = {{"rows", 1}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}};
+            if (!violation(workload->space(machine), point).empty()) continue;  // small pads
+            SCOPED_TRACE(fmt::format("{} of {} over {}", name, shape, dims));
+            EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+        }
+    const Space space = find_operator("amax").workload({{"shape", "3x3000"}, {"dim", "1"}})->space(machine);
+    EXPECT_THAT(space.find("vector_unroll").values, testing::Contains(4));
 }
 
 // Global average pooling: transfers bring vectors of many rows.
