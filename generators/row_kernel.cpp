@@ -59,6 +59,11 @@ bool streams(const RowShape &shape, const Machine &machine, const Point &point) 
                                              : point["row_unroll"] * shape.vectors() % machine.pad.count == 0;
 }
 
+// Short rows that go round the pads, as many as fill all of them, have each vector in one pad anyway.
+bool in_columns(const RowShape &shape, const Machine &machine) {
+    return machine.timed() && shape.length % lanes != 0 && machine.pad.count % shape.vectors() != 0;
+}
+
 double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exps + 4 * cost.passes; }
 
 }  // namespace
@@ -137,10 +142,10 @@ namespace {
 double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.packets : operations(cost) / 2; }
 
 // Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all
-// that are read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are
-// taken not to.
+// that are read beside it among it, and few iterations have to take as long as one row does; a unit that is busy almost as long
+// as the lanes leaves its operations no other places. Those that end inside a vector are taken not to.
 bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
-    constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
+    constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4, most_busy = 0.8;
     constexpr int64_t most_stored = 36;
     if (point["grouped"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
     // What waits in the pads fills no register, but each row of a block has rows of the pads for it; longer rows make too many
@@ -153,6 +158,8 @@ bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &po
                taken <= machine.pad.count * machine.pad_rows() / 4 * 3;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
+    const double roots = cost.roots * static_cast<double>(machine.ex2.rcp_sqrt_L + machine.ex2.ii_after_L);
+    if (roots > most_busy * static_cast<double>(shape.vectors()) * unit) return false;
     return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way &&
            iterations * straight * unit >= with_waits * cost.latency;
 }
@@ -170,8 +177,10 @@ double looped_rows_draft(const RowShape &shape, const Machine &machine, const Po
     const double lanes_of_row =
         vectors * unit * lane_share * (point["vector_unroll"] % machine.pad.count == 0 ? 1 : other_pads);
     const double sums = cost.sums * (point["grouped"] != 0 ? group_wait : sum_step * steps);
-    const double row = steps * packets * step + lanes_of_row + sums + (point["rows"] > 1 ? row_in_block : 0);
-    return rows * row + miss * std::max(0.0, rows * (code_of_row + code_of_vector * packets * unrolled) - cached_packets);
+    const double row = steps * packets * step + lanes_of_row + sums + (point["rows"] > 1 ? row_in_block : 0) +
+                       static_cast<double>(machine.vec.ii) * cost.row_operations;
+    return rows * row +
+           miss * std::max(0.0, rows * (code_of_row + cost.row_packets + code_of_vector * packets * unrolled) - cached_packets);
 }
 
 // Rows whose passes are one loop, side by side: what their lanes take, or the array, through which a row is under way for
@@ -216,7 +225,9 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const bool overlaps = rows_overlap(shape, machine, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
-    const double packets = unrolled_rows * unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0));
+    const double packets =
+        unrolled_rows * (cost.row_packets +
+                         unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0)));
     constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.05, sum_latency = 8;
     constexpr double not_hidden = 0.2;  // of the latency, where rows overlap
     double iteration = 0;
@@ -224,8 +235,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
         // Sums of single vectors follow each other.
         const double latency =
             cost.latency + (point["stored"] == 0 && point["grouped"] == 0 ? cost.sums * sum_latency * vectors : 0);
-        iteration =
-            (latency + cost.row_latency * (unrolled_rows - 1)) * (overlaps ? not_hidden : 1) + unrolled_rows * vectors * unit;
+        iteration = latency * (overlaps ? not_hidden : 1) +
+                    unrolled_rows * (vectors * unit + static_cast<double>(machine.vec.ii) * cost.row_operations);
         if (point["grouped"] != 0) iteration += group_wait * cost.sums;
         if (point["stored"] != 0) iteration *= through_pads;
         // Code that leaves the instruction cache is fetched anew each time.
@@ -270,6 +281,7 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       skewed_(is_skewed(point)),
       apart_(rows_apart(shape, machine, point)),
       streams_(point.contains("skewed") && streams(shape, machine, point)),
+      columns_(in_columns(shape, machine)),
       neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
       parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
       prefix_(std::move(prefix)),
@@ -290,7 +302,21 @@ Expr RowKernel::row_in_pads(const Expr &row) const {
     return row / together % pads * (rows_ / pads) + row / (pads * together) * together + row % together;
 }
 
+Func RowKernel::by_element(const std::string &name, const Func &columns) const {
+    Func elements(name);
+    elements(n, m) = columns(n % lanes, m, n / lanes);
+    return elements;
+}
+
 Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
+    if (columns_) {
+        Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_columns")};
+        const Expr at = v_ * lanes + k_;
+        if (beyond) input.rows(k_, m, v_) = bf16(*beyond);
+        input.rows(k_, m, v_) = select(at < length_, input.param(min(at, length_ - 1), m), undef<BFloat>());
+        inputs_.push_back(input);
+        return by_element(prefix_ + name + "_rows", input.rows);
+    }
     Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows")};
     if (length_ % lanes == 0) {
         input.rows(n, m) = input.param(n, row_of_tensor(m));
@@ -494,7 +520,11 @@ void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
         rows.compute_root().bound(n, 0, padded()).bound(m, 0, rows_);
         return in_pads({rows});
     }
-    rows.compute_at(consumer, block).bound_extent(n, padded()).bound_storage(m, block_);
+    rows.compute_at(consumer, block).bound_storage(m, block_);
+    if (columns_)
+        rows.bound_extent(k_, lanes).bound_extent(v_, vectors_).align_storage(v_, static_cast<int>(machine_.pad.count));
+    else
+        rows.bound_extent(n, padded());
     if (rows_ > block_ && machine_.timed()) rows.hoist_storage_root().ring_buffer(2);
     if (parts_go_round())
         rows.align_storage(
@@ -512,7 +542,7 @@ void RowKernel::schedule_inputs(Func consumer, const Var &block) {
         hold_block(input.rows, consumer, block);
         if (const int together = neighbours_; together > 0)
             input.rows.split(m, Var("pad"), m, rows_ / static_cast<int>(machine_.pad.count)).split(m, Var("turn"), m, together);
-        if (input.rows.num_update_definitions() > 0) input.rows.vectorize(n, lanes);
+        if (input.rows.num_update_definitions() > 0) input.rows.vectorize(columns_ ? k_ : n, lanes);
     }
 }
 
@@ -576,6 +606,39 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
 }
 
 KernelDefinition RowKernel::finish(Func result) {
+    if (columns_)
+        result = schedule_columns(result);
+    else
+        schedule_rows(result);
+    if (sums_with_ones()) ones_.compute_root();
+    whole_loops(out_);
+    fix_shape(out_.output_buffer(), {length_, rows_});
+
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out_);
+    kernel.arguments = arguments();
+    const int pads = static_cast<int>(machine_.pad.count);
+    // Rows that are apart, or the columns of a block.
+    const bool blocks = apart_ || columns_;
+    const codegen::PadLayout neighbours{pads, columns_ ? block_ : block_ / pads * vectors_};
+    if (blocks) kernel.lay_out(result, neighbours);
+    if (parts_go_round()) {
+        const codegen::PadLayout parts{pads, vectors_ / parts_};
+        kernel.lay_out(result, parts);
+        for (const Func &step : each_) kernel.lay_out(step, parts);
+        for (const Input &input : inputs_)
+            if (!input.one_row) kernel.lay_out(input.rows, parts);
+    }
+    for (const Input &input : inputs_) {
+        kernel.inputs.push_back({input.param.name(), {length_}});
+        if (blocks && !input.one_row) kernel.lay_out(input.rows, neighbours);
+        if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
+    }
+    kernel.outputs = {{out_.name(), {length_, rows_}}};
+    return kernel;
+}
+
+void RowKernel::schedule_rows(Func result) {
     const Var mo(skewed_ ? "mo_skewed" : "mo"), mi("mi"), no("no"), ni("ni");
     const int pads = static_cast<int>(machine_.pad.count), together = neighbours_;
     out_(n, m) = result(n, row_in_pads(m));
@@ -586,9 +649,8 @@ KernelDefinition RowKernel::finish(Func result) {
     schedule_inputs(out_, mo);
     hold_block(result, out_, mo);
     const Var mp("pad_unroll");
-    const bool apart = apart_;
     Var row = m;
-    if (apart) {
+    if (apart_) {
         result.split(m, mp, m, block_ / pads);
         row = mp;
         if (row_unroll_ > pads) {
@@ -600,7 +662,7 @@ KernelDefinition RowKernel::finish(Func result) {
         row = unrolled_row_;
     }
     over_vectors(result);
-    if (apart) {
+    if (apart_) {
         std::vector<VarOrRVar> inner = {ni};
         if (vector_unroll_ > 1) inner.push_back(unrolled_vector_);
         inner.push_back(no);
@@ -609,29 +671,23 @@ KernelDefinition RowKernel::finish(Func result) {
         result.reorder(inner);
     }
     schedule_steps(skewed_ ? LoopLevel(out_, mo) : LoopLevel(result, row));
-    if (sums_with_ones()) ones_.compute_root();
-    whole_loops(out_);
-    fix_shape(out_.output_buffer(), {length_, rows_});
+}
 
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out_);
-    kernel.arguments = arguments();
-    const codegen::PadLayout neighbours{pads, block_ / pads * vectors_};
-    if (apart) kernel.lay_out(result, neighbours);
-    if (parts_go_round()) {
-        const codegen::PadLayout parts{pads, vectors_ / parts_};
-        kernel.lay_out(result, parts);
-        for (const Func &step : each_) kernel.lay_out(step, parts);
-        for (const Input &input : inputs_)
-            if (!input.one_row) kernel.lay_out(input.rows, parts);
-    }
-    for (const Input &input : inputs_) {
-        kernel.inputs.push_back({input.param.name(), {length_}});
-        if (apart && !input.one_row) kernel.lay_out(input.rows, neighbours);
-        if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
-    }
-    kernel.outputs = {{out_.name(), {length_, rows_}}};
-    return kernel;
+// What is in the pads instead of `result`.
+Func RowKernel::schedule_columns(const Func &result) {
+    const Var mo("mo"), mi("mi"), no("no"), ni("ni");
+    Func columns(result.name() + "_columns");
+    columns(k_, m, v_) = result(v_ * lanes + k_, m);
+    out_(n, m) = by_element(result.name() + "_elements", columns)(n, m);
+    out_.bound(n, 0, length_)
+        .bound(m, 0, rows_)
+        .split(m, mo, mi, block_, TailStrategy::ShiftInwards)
+        .split(n, no, ni, lanes, TailStrategy::GuardWithIf)
+        .reorder({ni, mi, no, mo});
+    schedule_inputs(out_, mo);
+    hold_block(columns, out_, mo);
+    schedule_made(columns, k_, v_, {m});
+    return columns;
 }
 
 void RowKernel::make_rows(Func result, const Var &lane, const Var &vector, Func consumer, const Var &block) {

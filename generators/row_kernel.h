@@ -39,8 +39,10 @@ struct RowCost {
     int64_t light_steps = 0;              // of these, those that take less than a store and a load: RowKernel::each_light()
     int64_t row_tensors = 1;              // tensors of rows that are read
     bool waits = true;                    // is what one step makes read by a step behind a sum?
-    double row_latency = 0;               // more cycles of latency for each further row in straight-line code
     double packets = 0;                   // that a vector of straight-line code takes; 0: half as many as it has operations
+    double row_operations = 0;            // lane operations a row of the unit that has most, beside those of its vectors
+    double row_packets = 0;               // packets a row, beside those of its vectors
+    double roots = 0;                     // roots and reciprocals of a row, which one unit makes one after the other
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
@@ -111,6 +113,8 @@ private:
     void hold_block(Halide::Func rows, Halide::Func consumer, const Halide::Var &block);
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
+    void schedule_rows(Halide::Func result);
+    Halide::Func schedule_columns(const Halide::Func &result);
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector,
                        std::vector<Halide::VarOrRVar> around);
     // Do readers make light steps?
@@ -120,6 +124,8 @@ private:
         const int pads = static_cast<int>(machine_.pad.count);
         return skewed_ && block_ == 1 && parts_ >= pads && vector_unroll_ / parts_ % pads != 0;
     }
+    // The elements of a row of vectors that lie in columns: of `columns`, over a lane, m and a vector.
+    Halide::Func by_element(const std::string &name, const Halide::Func &columns) const;
     // Where a row in the pads is in the tensors, and the other way round.
     Halide::Expr row_of_tensor(const Halide::Expr &row) const;
     Halide::Expr row_in_pads(const Halide::Expr &row) const;
@@ -152,13 +158,16 @@ private:
     bool skewed_;     // passes over a row are one loop, each on another row
     bool apart_;      // rows in straight-line code come from all pads
     bool streams_;    // all rows are in the pads, and come and go beside the loop over them
+    // Rows that end inside a vector: each vector of all rows of a block lies beside that of the next row in a pad, so that one
+    // transfer has that of many rows. As rows lie, the last vector of each is a transfer of its own.
+    bool columns_;
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
     int parts_;       // of a row that fills the array, each rounded; 0 of others
     std::string prefix_;
     Halide::Func out_;
     Halide::Func ones_{"ones"};
-    Halide::Var k_{"k"}, w_{"w"}, unrolled_row_{"m_unroll"}, unrolled_vector_{"n_unroll"};
+    Halide::Var k_{"k"}, w_{"w"}, v_{"v"}, unrolled_row_{"m_unroll"}, unrolled_vector_{"n_unroll"};
     std::vector<Input> inputs_;
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;

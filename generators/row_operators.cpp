@@ -62,13 +62,27 @@ protected:
 
 // ---- softmax
 
-constexpr RowCost softmax_cost{2, 2, 1, 3, 1, 200, 2, 0, 1}, log_softmax_cost{4, 1, 1, 3, 1, 300, 2, 0, 1};
+// The logarithm of a row's sum is lane operations, as many as several vectors take.
+RowCost softmax_cost(bool logarithm) {
+    RowCost cost;
+    cost.adds = logarithm ? 4 : 2;
+    cost.muls = logarithm ? 1 : 2;
+    cost.exps = 1;
+    cost.passes = 3;
+    cost.sums = 1;
+    cost.latency = logarithm ? 300 : 200;
+    cost.values = 2;
+    cost.steps_in_pads = 1;
+    cost.row_operations = logarithm ? 40 : 0;
+    cost.row_packets = logarithm ? 70 : 0;
+    return cost;
+}
 
 // exp(x - max) / sum of it, or the logarithm of that: x - max - log(sum).
 class Softmax : public ReferencedRows {
 public:
     Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm)
-        : ReferencedRows(request, shape, logarithm ? log_softmax_cost : softmax_cost), logarithm_(logarithm) {}
+        : ReferencedRows(request, shape, softmax_cost(logarithm)), logarithm_(logarithm) {}
 
     Expr element(RowKernel &k) const override {
         const Func x = k.rows_of("X", -infinity);
@@ -138,7 +152,7 @@ RowCost norm_cost(const NormShape &norm) {
     cost.passes = norm.centred ? 3 : 2;
     cost.sums = norm.centred ? 2 : 1;
     cost.latency = 200;
-    cost.row_latency = norm.centred ? 140 : 0;
+    cost.roots = 2;
     cost.values = 2 + (norm.addends > 0);
     cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;

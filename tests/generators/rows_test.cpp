@@ -257,6 +257,50 @@ TEST_F(Rows, DraftOfNormalizationsThatOverlap) {
     for (const int64_t unroll : {1, 2, 8}) EXPECT_LT(draft(4), draft(unroll)) << unroll;
 }
 
+// Rows that wait for more roots than their lanes hide do not overlap, and several in straight-line code wait as long as one.
+TEST_F(Rows, DraftOfShortRowsThatWaitForRoots) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing waits";
+    const auto workload = find_operator("layer_norm").workload({{"shape", "3136x96,96,96"}});
+    const auto draft = [&](int64_t unroll) {
+        return workload->draft(
+            machine,
+            {{"rows", 32}, {"row_unroll", unroll}, {"vector_unroll", 3}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}});
+    };
+    for (const int64_t unroll : {1, 2, 4, 16}) EXPECT_LT(draft(8), draft(unroll)) << unroll;
+}
+
+// The logarithm of a row is lane operations, whose code leaves the instruction cache where many rows are in straight-line code.
+TEST_F(Rows, DraftOfLogarithms) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing is fetched";
+    const auto workload = find_operator("log_softmax").workload({{"shape", "400x50"}});
+    const auto draft = [&](int64_t unroll) {
+        return workload->draft(
+            machine,
+            {{"rows", 400}, {"row_unroll", unroll}, {"vector_unroll", 2}, {"reduced", 0}, {"stored", 0}, {"grouped", 0}});
+    };
+    for (const int64_t unroll : {1, 2, 8, 16}) EXPECT_LT(draft(4), draft(unroll)) << unroll;
+}
+
+// Vectors of rows that end inside one lie in columns: a transfer has one of each of 32 rows.
+TEST_F(Rows, RowsThatEndInsideVectorsComeInColumns) {
+    if (!machine.timed()) GTEST_SKIP() << "transfers take no time";
+    const auto transfers = [&](const char *op, const char *shape, int64_t vectors) {
+        const Evaluation evaluation = Evaluator(find_operator(op).workload({{"shape", shape}}), machine)
+                                          .evaluate({{"rows", 32},
+                                                     {"row_unroll", 2},
+                                                     {"vector_unroll", vectors},
+                                                     {"reduced", 0},
+                                                     {"stored", 0},
+                                                     {"grouped", 0},
+                                                     {"skewed", 0}});
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        return evaluation.counters.at("unit_operations").at("SDMA").get<int64_t>();
+    };
+    constexpr int64_t blocks = 2, both_ways = 2;
+    EXPECT_EQ(transfers("softmax", "64x77", 3), blocks * both_ways * 3);
+    EXPECT_EQ(transfers("rms_norm", "64x197", 7), blocks * both_ways * 7);
+}
+
 // Tensors without elements are legal: the results have none either, or are what sums and means of nothing are.
 TEST_F(Rows, WithoutElements) {
     struct Case {
