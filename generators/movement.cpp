@@ -61,7 +61,8 @@ struct Piece {
         return vectors() % (turn(wanted) * pads) == 0 && (neighbours() % turn(wanted) == 0 || turn(wanted) % neighbours() == 0);
     }
     bool apart() const {
-        return step == 1 && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes && rows.extent > run / lanes;
+        return (step == 1 || box.input < 0) && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes &&
+               rows.extent > run / lanes;
     }
 };
 
@@ -276,12 +277,14 @@ private:
         bool tail = false;
     };
     // A row of a transfer that begins inside a beat takes three beats instead of two, and vectors that are not all whole go one
-    // at a time, where others of many rows share a transfer. Each piece has transfers to begin and to wait for.
+    // at a time, where others of many rows share a transfer. Each piece has transfers to begin and to wait for. Where rows
+    // are in different pages of the DRAM, each vector that they share transfers of opens these pages again.
     static Cut best_cut(const Piece &start, int64_t run, const std::vector<MovedBox::Dim> &dims) {
-        constexpr int64_t beat = 16, cycles_of_piece = 150, cycles_of_transfer = 15;
-        if (start.step == 0 || run <= lanes) return {};
+        constexpr int64_t beat = 16, cycles_of_piece = 150, cycles_of_transfer = 15, cycles_of_page = 24, page = 4096;
+        if ((start.step == 0 && start.box.input >= 0) || run <= lanes) return {};
         int64_t rows = 1;
         bool from_beats = true, to_beats = true;
+        const int64_t apart = dims.empty() ? 0 : std::min(dims[0].from, page) + std::min(dims[0].to, page);
         for (const MovedBox::Dim &dim : dims) {
             rows *= dim.extent;
             from_beats = from_beats && dim.from % beat == 0;
@@ -290,8 +293,9 @@ private:
         const auto cycles = [&](const Cut &cut) {
             const auto row = [&](bool beats, int64_t at) { return beats && (at + cut.head) % beat == 0 ? 2 : 3; };
             const int64_t inner = run - cut.head, vectors = (cut.head > 0 ? 1 : 0) + (inner + lanes - 1) / lanes;
-            const int64_t whole = cut.tail || inner % lanes == 0 ? 0 : rows * vectors * cycles_of_transfer;
-            return vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole +
+            const int64_t whole = cut.tail || inner % lanes == 0 ? 0 : rows * vectors * cycles_of_transfer,
+                          pages = cut.tail && inner / lanes < lanes ? rows * (vectors - 1) * apart * cycles_of_page / page : 0;
+            return pages + vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole +
                    cycles_of_piece * ((cut.head > 0 ? 1 : 0) + (cut.tail ? 1 : 0));
         };
         Cut best;
@@ -441,7 +445,7 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
             const int pads = size(machine.pad.count);
             if (piece.planes.extent > 1 && piece.planes.extent % pads == 0)
                 stage.split(p, p, unrolled, pads).unroll(unrolled).reorder(a, b, unrolled, p);
-            else if (tiles_of(piece.run) % pads == 0)
+            else if (!apart && tiles_of(piece.run) % pads == 0)
                 stage.split(a, a, unrolled, pads).unroll(unrolled);
         } else {
             ImageParam &param = params[static_cast<size_t>(piece.box.input)];

@@ -585,6 +585,21 @@ TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
         }
 }
 
+// Constants between planes that end inside a vector leave as vectors of many planes: their transfers are fewer than planes.
+TEST(Movement, ConstantsBetweenPlanesShareTransfers) {
+    const Machine machine = find_machine("ax01");
+    const auto transfers = [&](int64_t pads) {
+        const std::shared_ptr<const Workload> padded = find_operator("pad").workload(
+            {{"shape", "128x14x14"}, {"pad", fmt::format("{0},{0},{0},{0}", pads)}, {"value", "-1.5"}});
+        const Point point = Point::parse("rows=128,pads=4,turn=0");
+        const Evaluator evaluator(padded, machine);
+        EXPECT_EQ(evaluator.verify(point), "") << padded->title();
+        return evaluator.evaluate(point).counters.at("unit_operations").at("SDMA").get<int64_t>();
+    };
+    const int64_t planes = 128, of_images = transfers(1);  // whose constants are a vector at most
+    EXPECT_LT(transfers(2) - of_images, planes / 2);
+}
+
 TEST(Resolve, FindsTheWorkloadOfACall) {
     AtenCall call{"aten::add.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {{{8}}}, {}}}};
     Resolution found = resolve(call);
