@@ -15,10 +15,12 @@ uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; 
 }  // namespace
 
 // Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor
-// of few pages are all under way together: both groups have work from its first row to its last.
+// of few pages are all under way together: both groups have work from its first row to its last. Larger ones come in pieces that
+// schedules cut at whole pages of the tensor, and operands of the same shape meet in the same group.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine) {
     const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
-    if (page < 2 * alignment || bytes < page || bytes > few_pages * page) return rounded_up(at, alignment);
+    if (page < 2 * alignment || bytes < page) return rounded_up(at, alignment);
+    if (bytes > few_pages * page) return rounded_up(at, 2 * page);
     return rounded_up(at + page / 2, page) - page / 2;
 }
 
