@@ -14,14 +14,15 @@ uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; 
 
 }  // namespace
 
-// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a tensor
-// of few pages are all under way together: both groups have work from its first row to its last. Larger ones come in pieces that
-// schedules cut at whole pages of the tensor, and operands of the same shape meet in the same group.
+// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a page of
+// a tensor are under way together: where it begins in the middle of one of the DRAM, both groups have work. Of larger tensors
+// those that a kernel reads and writes together begin in the same group, so that what it moves of all of them at a time is
+// spread over both.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine) {
     const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
     if (page < 2 * alignment || bytes < page) return rounded_up(at, alignment);
-    if (bytes > few_pages * page) return rounded_up(at, 2 * page);
-    return rounded_up(at + page / 2, page) - page / 2;
+    const uint64_t step = bytes > few_pages * page ? 2 * page : page, before = step - page / 2;
+    return rounded_up(at + before, step) - before;
 }
 
 std::vector<uint64_t> place_tensors(const std::vector<uint64_t> &bytes, const Machine &machine) {

@@ -12,8 +12,8 @@ namespace atalla {
 // Bytes before and after each tensor that belong to nobody.
 constexpr uint64_t tensor_guard_bytes = 64;
 
-// The first byte address from `at` on where a tensor of so many bytes should start: a multiple of 2 KiB; that of one to eight
-// pages of the DRAM in the middle of a page, that of more at a pair of pages.
+// The first byte address from `at` on where a tensor of so many bytes should start: a multiple of 2 KiB; that of a page of
+// the DRAM or more in the middle of a page, that of more than eight of an even one.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine);
 
 // Byte addresses of inputs then outputs, whose sizes in bytes are given: above the parameter block, each at its tensor_start().
