@@ -40,8 +40,8 @@ struct ReduceShape {
     int64_t parts() const { return fills_array() ? tiles_of(vectors()) : 1; }
     int64_t part_vectors() const { return ceil_div(vectors(), parts()); }
     int64_t vectors_in_pads() const;  // of a row
-    int64_t steps() const;     // of a plane: elements that a running value meets
-    LongSum in_a_row() const;  // the elements of a running value
+    int64_t steps() const;            // of a plane: elements that a running value meets
+    LongSum in_a_row() const;         // the elements of a running value
 };
 
 // Running values of a result side by side.

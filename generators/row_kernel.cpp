@@ -226,8 +226,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     const bool overlaps = rows_overlap(shape, machine, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
     const double packets =
-        unrolled_rows * (cost.row_packets +
-                         unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0)));
+        unrolled_rows *
+        (cost.row_packets + unrolled * (packets_of_vector(cost) - (point["grouped"] != 0 ? 0.5 * cost.sums : 0)));
     constexpr double block_cost = 300, bytes_per_cycle = 24, miss = 5, group_wait = 65, through_pads = 1.05, sum_latency = 8;
     constexpr double not_hidden = 0.2;  // of the latency, where rows overlap
     double iteration = 0;

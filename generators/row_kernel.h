@@ -152,12 +152,12 @@ private:
 
     const Machine &machine_;
     int rows_, length_, vectors_, block_, row_unroll_, vector_unroll_;
-    bool reduced_;    // the reduction unit sums
-    bool stored_;     // steps of straight-line rows are in the pads
-    bool grouped_;    // the array sums, with the rows as weights
-    bool skewed_;     // passes over a row are one loop, each on another row
-    bool apart_;      // rows in straight-line code come from all pads
-    bool streams_;    // all rows are in the pads, and come and go beside the loop over them
+    bool reduced_;  // the reduction unit sums
+    bool stored_;   // steps of straight-line rows are in the pads
+    bool grouped_;  // the array sums, with the rows as weights
+    bool skewed_;   // passes over a row are one loop, each on another row
+    bool apart_;    // rows in straight-line code come from all pads
+    bool streams_;  // all rows are in the pads, and come and go beside the loop over them
     // Rows that end inside a vector: each vector of all rows of a block lies beside that of the next row in a pad, so that one
     // transfer has that of many rows. As rows lie, the last vector of each is a transfer of its own.
     bool columns_;

@@ -14,10 +14,10 @@ uint64_t rounded_up(uint64_t at, uint64_t to) { return (at + to - 1) / to * to; 
 
 }  // namespace
 
-// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a page of
-// a tensor are under way together: where it begins in the middle of one of the DRAM, both groups have work. Of larger tensors
-// those that a kernel reads and writes together begin in the same group, so that what it moves of all of them at a time is
-// spread over both.
+// Neighbouring pages of the DRAM are in different bank groups, which take turns at twice the rate of one. Transfers of a page
+// of a tensor are under way together: where it begins in the middle of one of the DRAM, both groups have work. Of larger
+// tensors those that a kernel reads and writes together begin in the same group, so that what it moves of all of them at a time
+// is spread over both.
 uint64_t tensor_start(uint64_t at, uint64_t bytes, const Machine &machine) {
     const auto page = static_cast<uint64_t>(machine.timed() ? machine.dram.row_bytes : 0);
     if (page < 2 * alignment || bytes < page) return rounded_up(at, alignment);
