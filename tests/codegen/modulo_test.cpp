@@ -169,5 +169,16 @@ TEST(Modulo, LoadsWeightsThatLanesMakeOneRightAfterTheOther) {
             << fmt::format("operation {} behind operation {}", edge.to, edge.from);
 }
 
+// Reciprocals follow each other at the latency of their unit and what it takes to begin anew.
+TEST(ResourceBound, CountsHowLongSlowUnitsAreBusy) {
+    Fixture f;
+    const auto &ex2 = f.machine.ex2;
+    constexpr int reciprocals = 16;
+    std::vector<Op> ops;
+    for (int i = 0; i < reciprocals; i++)
+        ops.push_back(f.op(Opcode::rcp_bf, f.kernel.scalar("inverse"), {f.kernel.scalar("sum")}));
+    EXPECT_EQ(resource_bound(f.kernel, ops), reciprocals * (ex2.rcp_sqrt_L + ex2.ii_after_L));
+}
+
 }  // namespace
 }  // namespace atalla::codegen

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "simulator/tensor_places.h"
+
 #include <map>
 #include <numeric>
 #include <random>
@@ -215,6 +217,21 @@ TEST(WordMemory, ManyPages) {
         }
         memory.mark();
         EXPECT_TRUE(memory.changed_words().empty());
+    }
+}
+
+// Tensors of a page or more begin in the middle of one; larger ones, of which a kernel reads and writes several, in the same
+// bank group.
+TEST(TensorPlaces, LargeTensorsBeginInTheSameBankGroup) {
+    const Machine machine = find_machine("ax01");
+    const auto page = static_cast<uint64_t>(machine.dram.row_bytes);
+    const std::vector<uint64_t> bytes = {page - 2, page, 8 * page, 9 * page, 24 * page + 100, 9 * page};
+    const std::vector<uint64_t> places = place_tensors(bytes, machine);
+    for (size_t i = 0; i < bytes.size(); i++) {
+        EXPECT_EQ(places[i] % 2048, 0u) << i;
+        if (bytes[i] >= page) EXPECT_EQ(places[i] % page, page / 2) << i;
+        if (bytes[i] > 8 * page) EXPECT_EQ(places[i] / page % 2, 0u) << i;
+        if (i > 0) EXPECT_GE(places[i], places[i - 1] + bytes[i - 1] + tensor_guard_bytes) << i;
     }
 }
 
