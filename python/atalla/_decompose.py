@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import warnings
 
 from . import _places
 from ._errors import AtallaError
@@ -15,7 +16,7 @@ def save_functional(exported, archive):
     decompositions, such as recurrent layers into the steps of their sequence. Where that does not help the program stays as it was, for the
     compiler to name its operators."""
     try:
-        functional = program = exported.run_decompositions({})
+        functional = program = _decomposed(exported, {})
         _save(program, archive)
     except Exception as error:   # whatever PyTorch says of a program that it exported
         raise AtallaError(f"PyTorch cannot bring the exported program into functional form: {str(error).strip().splitlines()[0]}") from error
@@ -26,10 +27,17 @@ def save_functional(exported, archive):
         table = _decompositions(missing or [])
         if not table:
             break
-        program = program.run_decompositions(table)
+        program = _decomposed(program, table)
         _save(program, archive)
     if program is not functional:
         _save(functional, archive)
+
+
+def _decomposed(program, table):
+    """PyTorch copies its own trees of arguments here, of a class that it has deprecated: nothing that a caller could mend."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*LeafSpec", category=FutureWarning)
+        return program.run_decompositions(table)
 
 
 def _save(program, archive):

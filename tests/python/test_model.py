@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import typing
+import warnings
 
 import atalla
 import numpy
@@ -27,6 +28,12 @@ def test_is_close_to_pytorch(compiled, exported):
     result = compiled(x)
     assert isinstance(result, torch.Tensor) and result.shape == expected.shape
     assert cosine(result, expected) > 0.9999
+
+
+def test_compiling_warns_of_nothing(exported):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert atalla.compile(exported[0])(exported[1]).shape == exported[2].shape
 
 
 def test_takes_numpy_dlpack_and_strided_tensors(compiled, exported):
