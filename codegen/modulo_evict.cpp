@@ -3,8 +3,10 @@
 // more. Placing each operation once (modulo.cpp) needs an interval far above the resource bound where a few of the last
 // operations must run within a few cycles.
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <queue>
+#include <set>
 
 #include "codegen/modulo_scheduler.h"
 
@@ -17,10 +19,64 @@ constexpr size_t most_operations = 400;
 // Intervals tried whose schedules take too many registers: longer ones mostly do, too.
 constexpr int most_crowded = 3;
 
+// The cycle of the interval that a cycle of any iteration is. (In int: the search does hardly anything else.)
+int wrapped(int cycle, int interval) {
+    const int rest = cycle % interval;
+    return rest < 0 ? rest + interval : rest;
+}
+
 // Cycles from `from` on to the next one that is `to` in some iteration.
-int behind(int from, int to, int interval) { return static_cast<int>(floor_mod(to - from, interval)); }
+int behind(int from, int to, int interval) { return wrapped(to - from, interval); }
 
 }  // namespace
+
+// The operations that have a place, by their cycle in the interval.
+class ModuloScheduler::PlacedOps {
+public:
+    PlacedOps(const Machine &machine, const std::vector<Claim> &claims, int interval)
+        : interval_(interval), at_(interval), where_(claims.size(), -1) {
+        reach_.fill(static_cast<int>(std::max(machine.pad.read_ii, machine.pad.write_ii)));
+        for (const Claim &claim : claims) {
+            int &reach = reach_[static_cast<size_t>(claim.unit)];
+            reach = std::max(reach, claim.busy);
+            if (claim.written_bank >= 0) latencies_.insert(claim.latency);
+        }
+    }
+
+    void put(int i, int cycle) {
+        take(i);
+        where_[i] = wrapped(cycle, interval_);
+        at_[where_[i]].push_back(i);
+    }
+
+    void take(int i) {
+        if (where_[i] >= 0) std::erase(at_[where_[i]], i);
+        where_[i] = -1;
+    }
+
+    // Those that may be in the way of an operation: so near that they could share its packet or its unit, or with a result
+    // in the cycle of its own.
+    std::vector<int> near(const Claim &mine, int cycle) const {
+        std::vector<int> cycles;
+        const int reach = reach_[static_cast<size_t>(mine.unit)];
+        for (int apart = 1 - reach; apart < reach; apart++) cycles.push_back(wrapped(cycle + apart, interval_));
+        if (mine.written_bank >= 0)
+            for (const int latency : latencies_) cycles.push_back(wrapped(cycle + mine.latency - latency, interval_));
+        std::sort(cycles.begin(), cycles.end());
+        std::vector<int> ops;
+        for (size_t c = 0; c < cycles.size(); c++)
+            if (c == 0 || cycles[c] != cycles[c - 1]) ops.insert(ops.end(), at_[cycles[c]].begin(), at_[cycles[c]].end());
+        return ops;
+    }
+
+private:
+    int interval_;
+    std::vector<std::vector<int>> at_;  // by cycle
+    std::vector<int> where_;            // by operation
+    // By unit: cycles from which on two operations do not meet there.
+    std::array<int, static_cast<size_t>(Unit::Undefined) + 1> reach_{};
+    std::set<int> latencies_;  // of vector results
+};
 
 bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
     // Rows through the array leave units room, but not beside the passes of other rows, whose slots rotate, nor where the lanes
@@ -87,6 +143,7 @@ bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vect
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, 0);
     for (const auto &[unit, phase] : phases) table.keep_to_phase(unit, phase);
+    PlacedOps placed(machine_, claims_, interval);
     // First comes what must run first to leave the others their time.
     std::vector<int> order(n), turn(n), forced(n, -1);
     std::iota(order.begin(), order.end(), 0);
@@ -99,11 +156,16 @@ bool ModuloScheduler::place_with_evictions(ScheduleGraph &graph, const std::vect
         const int i = order[waiting.top()];
         waiting.pop();
         const std::pair<int, int> between = room(graph, i, window[i], interval, 0), limit = (*limited)[i];
-        if (place_between(graph, table, i, std::max(between.first, limit.first), std::min(between.second, limit.second)))
-            continue;
-        const std::optional<std::vector<int>> evicted = place_evicting(graph, table, i, limit, interval, forced[i], turn);
-        if (!evicted) return false;
-        for (int other : *evicted) waiting.push(turn[other]);
+        if (!place_between(graph, table, i, std::max(between.first, limit.first), std::min(between.second, limit.second))) {
+            const std::optional<std::vector<int>> evicted =
+                place_evicting(graph, table, placed, i, limit, interval, forced[i], turn);
+            if (!evicted) return false;
+            for (int other : *evicted) {
+                placed.take(other);
+                waiting.push(turn[other]);
+            }
+        }
+        if (!is_marker(graph.ops[i])) placed.put(i, graph.cycle[i]);
     }
     make_masks_late(graph, table, order, window, interval);
     shorten_lifetimes(graph, table, order, window, interval);
@@ -128,9 +190,9 @@ std::optional<std::vector<std::pair<int, int>>> ModuloScheduler::limits(const Sc
     return limits;
 }
 
-std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &graph, ResourceTable &table, int i,
-                                                                std::pair<int, int> limits, int interval, int &forced,
-                                                                const std::vector<int> &turn) const {
+std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &graph, ResourceTable &table,
+                                                                const PlacedOps &placed, int i, std::pair<int, int> limits,
+                                                                int interval, int &forced, const std::vector<int> &turn) const {
     int first = std::max(limits.first, waits_for_end(graph, i));
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
@@ -145,7 +207,7 @@ std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &g
     if (!is_marker(graph.ops[i])) {
         const int tries = last - least + 1;
         int t = 0;
-        for (; t < tries && !make_room(graph, table, i, cycle, interval, turn, evicted); t++)
+        for (; t < tries && !make_room(graph, table, placed, i, cycle, interval, turn, evicted); t++)
             cycle = cycle == last ? least : cycle + 1;
         if (t == tries) return std::nullopt;
         table.take(claims_[i], cycle);
@@ -163,20 +225,19 @@ std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &g
     return evicted;
 }
 
-bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval,
-                                const std::vector<int> &turn, std::vector<int> &evicted) const {
+bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, const PlacedOps &placed, int i, int cycle,
+                                int interval, const std::vector<int> &turn, std::vector<int> &evicted) const {
     const Claim &mine = claims_[i];
     const int rows_apart = static_cast<int>(std::max(machine_.pad.read_ii, machine_.pad.write_ii));
     std::vector<int> beside;  // what may be in the way
-    for (size_t other = 0; other < graph.ops.size(); other++) {
-        if (graph.cycle[other] < 0 || is_marker(graph.ops[other])) continue;
+    for (const int other : placed.near(mine, cycle)) {
         const Claim &its = claims_[other];
-        const int after = behind(cycle, graph.cycle[other], interval), before = behind(graph.cycle[other], cycle, interval);
+        const int after = behind(cycle, graph.cycle[other], interval), before = after == 0 ? 0 : interval - after;
         const bool unit = its.unit == mine.unit && (after < mine.busy || before < its.busy ||
                                                     (its.unit == Unit::Vlsu && std::min(after, before) < rows_apart));
         const bool result = its.written_bank >= 0 && its.written_bank == mine.written_bank &&
                             behind(cycle + mine.latency, graph.cycle[other] + its.latency, interval) == 0;
-        if (after == 0 || unit || result) beside.push_back(static_cast<int>(other));
+        if (after == 0 || unit || result) beside.push_back(other);
     }
     std::sort(beside.begin(), beside.end(), [&](int a, int b) { return turn[a] > turn[b]; });
     size_t released = 0;

@@ -123,7 +123,8 @@ private:
                          const std::vector<int> &window, int interval);
     // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose
     // theirs, or nothing if no cycle can be its own. Those late in `turn` lose theirs first.
-    std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, int i,
+    class PlacedOps;
+    std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, const PlacedOps &placed, int i,
                                                    std::pair<int, int> limits, int interval, int &forced,
                                                    const std::vector<int> &turn) const;
     // The first and the last cycle that dependences leave each operation, whatever cycles the others have; nothing if one has
@@ -132,8 +133,8 @@ private:
                                                            int interval) const;
     // Takes their cycle from the operations that keep this one from its; false, and nothing changed, if it has no room without
     // them either.
-    bool make_room(ScheduleGraph &graph, ResourceTable &table, int i, int cycle, int interval, const std::vector<int> &turn,
-                   std::vector<int> &evicted) const;
+    bool make_room(ScheduleGraph &graph, ResourceTable &table, const PlacedOps &placed, int i, int cycle, int interval,
+                   const std::vector<int> &turn, std::vector<int> &evicted) const;
     bool keeps_dependences(const ScheduleGraph &graph, int interval) const;
 
     // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
