@@ -10,11 +10,6 @@ namespace {
 // Places tried for the first of rows that follow each other evenly.
 constexpr int most_starts = 4;
 
-int operations_of(const ScheduleGraph &graph, Unit unit) {
-    return static_cast<int>(
-        std::count_if(graph.ops.begin(), graph.ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; }));
-}
-
 }  // namespace
 
 std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
@@ -26,6 +21,7 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
     const std::vector<int> stages = stages_allowed(graph, loop);
     order_operations(graph, true);
     if (stages.empty() || chains_.alike.empty()) return std::nullopt;
+    look_at_rows(graph);
     const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
     int best_interval = 0;
     ScheduleGraph best = graph;
@@ -140,12 +136,11 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
     // A unit with little to spare has its operations side by side.
     const int busy = claims[0].busy;
     const bool tight =
-        is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of(graph, claims[0].unit) / rows);
+        is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of_.at(claims[0].unit) / rows);
     const auto phase = first_of_.find(claims[0].unit);
-    const std::vector<int> beside = readers_beside(graph, i);
     const auto alone = [&](int cycle) {
-        return std::none_of(beside.begin(), beside.end(),
-                            [&](int other) { return (cycle - graph.cycle[other]) % distance == 0; });
+        return std::none_of(readers_beside_[i].begin(), readers_beside_[i].end(),
+                            [&](int other) { return graph.cycle[other] >= 0 && (cycle - graph.cycle[other]) % distance == 0; });
     };
     const auto fits = [&](int cycle) {
         if (busy > distance) return false;
@@ -193,18 +188,19 @@ int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int inte
     return first;
 }
 
-std::vector<int> ModuloScheduler::readers_beside(const ScheduleGraph &graph, int i) const {
-    std::vector<int> readers;
-    if (!machine_.regs.vector_conflict) return readers;
-    const std::vector<Reg> mine = reads_of(graph.ops[i]);
-    for (int other : chains_.alike[0]) {
-        if (graph.cycle[other] < 0) continue;
-        if (std::any_of(mine.begin(), mine.end(), [&](Reg r) {
-                return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector && reads(graph.ops[other], r);
-            }))
-            readers.push_back(other);
-    }
-    return readers;
+void ModuloScheduler::look_at_rows(const ScheduleGraph &graph) {
+    operations_of_.clear();
+    for (const Claim &claim : claims_) operations_of_[claim.unit]++;
+    readers_beside_.assign(graph.ops.size(), {});
+    if (!machine_.regs.vector_conflict) return;
+    std::map<Reg, std::vector<int>> readers;
+    for (const int i : chains_.alike[0])
+        for (const Reg r : reads_of(graph.ops[i]))
+            if (r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector) readers[r].push_back(i);
+    for (const int i : chains_.alike[0])
+        for (const Reg r : reads_of(graph.ops[i]))
+            if (const auto found = readers.find(r); found != readers.end())
+                readers_beside_[i].insert(readers_beside_[i].end(), found->second.begin(), found->second.end());
 }
 
 std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,

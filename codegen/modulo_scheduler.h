@@ -154,9 +154,8 @@ private:
     // The first cycle that those with a place leave an operation by way of others without one, such as a row that is stored and
     // loaded again.
     int behind_unplaced(const ScheduleGraph &graph, int i, int interval) const;
-    // The operations with a place that read a vector of operation `i`: in a packet with one of them it would meet another row's
-    // vector in the same bank.
-    std::vector<int> readers_beside(const ScheduleGraph &graph, int i) const;
+    // What stays the same whatever places are tried.
+    void look_at_rows(const ScheduleGraph &graph);
 
     const Kernel &kernel_;
     const Machine &machine_;
@@ -171,6 +170,10 @@ private:
     bool evenly_ = false;            // are rows placed at one distance?
     // Of rows that follow each other evenly: the first cycle that an operation of the first row may have.
     std::vector<int> not_before_;
+    // Of rows that follow each other evenly, by operation of the first row: those that read a vector of it. In a packet with
+    // one of them it would meet another row's vector in the same bank.
+    std::vector<std::vector<int>> readers_beside_;
+    std::map<Unit, int> operations_of_;
     std::map<Unit, int> first_of_;   // of rows that follow each other evenly: the cycle of the first operation of a unit
     std::vector<int> wanted_;        // the earliest cycle that suits an operation
     bool spread_transfers_ = false;  // do transfers have their cycles at even distances?
