@@ -22,18 +22,6 @@ void leave_ring(const WeightBuffer &weights, float *sums) {
     std::copy_n(ring, weights.first, sums + tail);
 }
 
-// The sums of a row in the order of the ring, with every NaN decided by rule.
-[[gnu::cold, gnu::noinline]] void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *results) {
-    float sums[lanes] = {};
-    for (int k = 0; k < lanes; k++) {
-        for (int column = 0; column < lanes; column++) {
-            const float product = with_nan_rules(row[k], weights.depth[k][column], std::multiplies<float>());
-            sums[column] = with_nan_rules(sums[column], product, std::plus<float>());
-        }
-    }
-    round_lanes(sums, results);
-}
-
 using Four [[gnu::vector_size(16), gnu::may_alias]] = float;
 using Eight [[gnu::vector_size(32), gnu::may_alias]] = float;
 using Sixteen [[gnu::vector_size(64), gnu::may_alias]] = float;
@@ -98,11 +86,46 @@ template <class Vector, int at_once>
     }
 }
 
+// Makes of an operation's result in plain arithmetic the one that with_nan_rules() (lanes.h) has.
+template <class Vector>
+[[gnu::always_inline]] inline void decide_nan(const Vector &first, const Vector &second, Vector &result) {
+    using Bits [[gnu::vector_size(sizeof(Vector))]] = int32_t;
+    constexpr int32_t quiet = quiet_bit, invalid = static_cast<int32_t>(default_nan), magnitude = 0x7FFFFFFF, most = 0x7F800000;
+    const Bits a = reinterpret_cast<Bits>(first), b = reinterpret_cast<Bits>(second), plain = reinterpret_cast<Bits>(result);
+    const Bits a_nan = (a & magnitude) > most, b_nan = (b & magnitude) > most, nan = (plain & magnitude) > most;
+    const Bits of_numbers = (nan & invalid) | (~nan & plain);
+    const Bits of_second = (b_nan & (b | quiet)) | (~b_nan & of_numbers);
+    result = reinterpret_cast<Vector>((a_nan & (a | quiet)) | (~a_nan & of_second));
+}
+
+// The sums of a row in the order of the ring, with every NaN decided by rule.
+template <class Vector>
+[[gnu::always_inline]] inline void row_times_weights_nan(const float *row, const WeightBuffer &weights, float *results) {
+    constexpr int vectors = lanes * sizeof(float) / sizeof(Vector);
+    for (int first = 0; first < vectors; first++) {
+        const Vector *depth = reinterpret_cast<const Vector *>(weights.depth) + first;
+        Vector sum = {};
+        for (int k = 0; k < lanes; k++, depth += vectors) {
+            Vector factor;
+            std::fill_n(reinterpret_cast<float *>(&factor), sizeof(Vector) / sizeof(float), row[k]);
+            Vector product = factor * *depth, next = sum;
+            decide_nan(factor, *depth, product);
+            next += product;
+            decide_nan(sum, product, next);
+            sum = next;
+        }
+        reinterpret_cast<Vector *>(results)[first] = sum;
+    }
+    round_lanes(results, results);
+}
+
 // What is left to do with the sums of the ring, one of which may be NaN.
-void finish_sums(const float (*rows)[lanes], int count, const WeightBuffer &weights, float (*results)[lanes], bool nan) {
+template <class Vector>
+[[gnu::always_inline]] inline void finish_sums(const float (*rows)[lanes], int count, const WeightBuffer &weights,
+                                               float (*results)[lanes], bool nan) {
     for (int row = 0; row < count; row++) {
         if (nan) [[unlikely]] {
-            row_times_weights_nan(rows[row], weights, results[row]);
+            row_times_weights_nan<Vector>(rows[row], weights, results[row]);
         }
         if (weights.first != 0) {
             leave_ring(weights, results[row]);
@@ -117,7 +140,7 @@ void sums_by_four(const float (*rows)[lanes], int count, const WeightBuffer &wei
     for (int lane = 0; lane < 4; lane++) {
         nan |= is_nan_bits(float_bits(check[lane]));
     }
-    finish_sums(rows, count, weights, results, nan);
+    finish_sums<Four>(rows, count, weights, results, nan);
 }
 
 #ifdef __x86_64__
@@ -125,7 +148,7 @@ void sums_by_four(const float (*rows)[lanes], int count, const WeightBuffer &wei
                                            float (*results)[lanes]) {
     Eight check;
     sums_of_rows<Eight, 2>(rows, count, weights, results, check);
-    finish_sums(rows, count, weights, results, _mm256_movemask_ps(_mm256_cmp_ps(check, check, _CMP_UNORD_Q)) != 0);
+    finish_sums<Eight>(rows, count, weights, results, _mm256_movemask_ps(_mm256_cmp_ps(check, check, _CMP_UNORD_Q)) != 0);
 }
 
 #define ATALLA_SIXTEEN_LANES gnu::target("avx512f,avx512bw,avx512dq,avx512vl")
@@ -173,7 +196,7 @@ template <int count>
     }
     Sixteen check;
     sums_of_rows<Sixteen, 4>(rows + fused, count - fused, weights, results + fused, check);
-    finish_sums(rows, count, weights, results, _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) != 0);
+    finish_sums<Sixteen>(rows, count, weights, results, _mm512_cmp_ps_mask(check, check, _CMP_UNORD_Q) != 0);
 }
 #endif
 

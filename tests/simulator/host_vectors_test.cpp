@@ -1,6 +1,7 @@
 // However many lanes an instruction of the host takes, every bit is the same: each width that this host has against the
 // narrowest.
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "simulator/lanes.h"
@@ -135,6 +136,40 @@ TEST(HostVectors, SumsOfRowsTogetherAreThoseOfEachAlone) {
         }
     }
     EXPECT_GE(fused, 1000);
+}
+
+// Operation by operation, with infinities and NaN of several payloads among few weights and elements of each row, so that sums
+// meet them at different depths.
+TEST(HostVectors, NanOfTheArrayFollowsTheRules) {
+    std::mt19937 random(2);
+    const auto value = [&] { return random() % 16 == 0 ? bits_float(pattern(random)) : array_value(random, true); };
+    int nan = 0, numbers = 0;
+    for (int round = 0; round < 500; round++) {
+        WeightBuffer weights;
+        for (int column = 0; column < lanes; column++) {
+            alignas(64) float values[lanes];
+            std::ranges::generate(values, value);
+            weights.shift_in(values);
+        }
+        alignas(64) float row[1][lanes], expected[1][lanes], found[1][lanes];
+        std::ranges::generate(row[0], value);
+        for (int column = 0; column < lanes; column++) {
+            float sum = 0;
+            for (int k = 0; k < lanes; k++) {
+                const float product = with_nan_rules(row[0][k], weights.depth[k][column], std::multiplies<float>());
+                sum = with_nan_rules(sum, product, std::plus<float>());
+            }
+            expected[0][column] = bf16_round(sum);
+            (is_nan_bits(float_bits(sum)) ? nan : numbers)++;
+        }
+        ASSERT_EQ(weights.first, 0u) << "so that columns are in the order of the ring";
+        for (int width = 4; width <= widest_vectors(); width *= 2) {
+            rows_times_weights_by(width)(row, 1, weights, found);
+            ASSERT_EQ(std::memcmp(expected, found, sizeof found), 0) << "round " << round << " by " << width << " lanes";
+        }
+    }
+    EXPECT_GT(nan, 1000);
+    EXPECT_GT(numbers, 1000);
 }
 
 // At both ends of the range, with all significands; what is in between is further from both limits.
