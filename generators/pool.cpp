@@ -175,11 +175,15 @@ PoolAxis adaptive_axis(int64_t size, int64_t results) {
     if (size % results == 0) return axis;
     axis.adaptive = true;
     for (int64_t at = 0; at < results; at++) axis.kernel = std::max(axis.kernel, axis.end(at) - axis.first(at));
+    // Windows of one size at even distances are like any others.
+    for (int64_t at = 0; at < results; at++)
+        if (axis.stride == 0 || axis.first(at) != at * axis.stride || axis.end(at) - axis.first(at) != axis.kernel) return axis;
+    axis.adaptive = false;
     return axis;
 }
 
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine) {
-    for (const PoolForm *form : {&run_pool, &row_pool, &row_maxima, &channel_pool})
+    for (const PoolForm *form : {&run_pool, &row_pool, &band_pool, &row_maxima, &channel_pool})
         if (form->takes(shape, machine)) return *form;
     return plane_pool;
 }

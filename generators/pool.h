@@ -91,6 +91,10 @@ double beats_along_rows(const PoolShape &shape, const Machine &machine);
 // window. An infinity or NaN then spreads over the results of a run, and a zero loses its sign. Where that spares the bus much,
 // as of short rows.
 extern const PoolForm run_pool;
+// Means, planes outermost, of windows that overlap or reach out of the image: bands of rows of the image as they lie in memory,
+// whose elements products with constant weights take to their results. An infinity or NaN then spreads over the results of a
+// band and of those beside it, and a zero loses its sign.
+extern const PoolForm band_pool;
 // Maxima, planes outermost, in two steps: along the rows of an image, where the array has just turned a block of one and all
 // its elements are in registers, and then along columns, where the results go back through the array. An infinity or NaN
 // spreads to the windows of its part of a row.

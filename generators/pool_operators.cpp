@@ -47,7 +47,7 @@ protected:
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
         const PoolForm *const form = &pool_form(shape_, machine);
-        if (form == &row_pool || form == &run_pool) return work_along_rows(form == &row_pool);
+        if (form == &row_pool || form == &run_pool || form == &band_pool) return work_along_rows(form == &row_pool);
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;

@@ -169,6 +169,42 @@ TEST_F(Rows, MeansOfShortRows) {
     check("avg_pool2d", {{"shape", "1x33x6x6"}, {"kernel-size", "3"}, {"stride", "3"}}, 0);
 }
 
+// Means of windows that overlap, reach out of the image or have no even distances, as bands of rows that products with constant
+// weights take to their results: several rows in a band, single rows of few and of many, parts of rows.
+TEST_F(Rows, MeansOfBands) {
+    if (!machine.timed()) GTEST_SKIP() << "where transfers take no time rows come alone";
+    const auto parameters = [&](const char *name, const WorkloadArguments &arguments) {
+        std::vector<std::string> names;
+        for (const auto &parameter : find_operator(name).workload(arguments)->space(machine).parameters)
+            names.push_back(parameter.name);
+        return names;
+    };
+    const auto of_bands = testing::ElementsAre("planes", "unroll");
+    for (const char *shape : {"1x192x35x35", "1x768x17x17", "1x2048x8x8", "1x1024x7x7", "1x512x14x14"}) {
+        const WorkloadArguments arguments = {{"shape", shape}, {"kernel-size", "3"}, {"stride", "1"}, {"padding", "1"}};
+        EXPECT_THAT(parameters("avg_pool2d", arguments), of_bands) << shape;
+        check("avg_pool2d", arguments, 0);
+    }
+    EXPECT_THAT(parameters("adaptive_avg_pool2d", {{"shape", "1x256x20x20"}, {"output-size", "6"}}), of_bands);
+    EXPECT_THAT(parameters("adaptive_avg_pool2d", {{"shape", "1x256x13x13"}, {"output-size", "6"}}),
+                testing::ElementsAre("rows", "bands", "unroll"))
+        << "windows of 3 at a distance of 2";
+    for (int i = 0; i < 2 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(5), kernel_x = 1 + below(5), stride_y = 1 + below(3), stride_x = 1 + below(3),
+                      height = kernel_y + below(below(4) == 0 ? 70 : 20), width = kernel_x + below(below(4) == 0 ? 90 : 20);
+        check("avg_pool2d",
+              {{"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(70), height, width)},
+               {"kernel-size", fmt::format("{},{}", kernel_y, kernel_x)},
+               {"stride", fmt::format("{},{}", stride_y, stride_x)},
+               {"padding", fmt::format("{},{}", below(kernel_y / 2 + 1), below(kernel_x / 2 + 1))},
+               {"count-include-pad", below(3) == 0 ? "false" : "true"}},
+              static_cast<uint64_t>(i));
+    }
+    check("avg_pool2d", {{"shape", "2x9x7x18"}, {"kernel-size", "4"}, {"stride", "2,3"}, {"padding", "2"}}, 0);
+    check("adaptive_avg_pool2d", {{"shape", "1x40x20x20"}, {"output-size", "6"}}, 0);
+    check("adaptive_avg_pool2d", {{"shape", "2x33x11x40"}, {"output-size", "3,6"}}, 0);
+}
+
 // Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
 // image on any side.
 TEST_F(Rows, MaximaOfPlanes) {
@@ -326,6 +362,14 @@ TEST(PoolAxis, CountsAsPyTorch) {
     EXPECT_EQ(pool_axis("p", 5, 2, 2, 0, true).results, 3);
     // The last window would begin in the padding behind the image.
     EXPECT_EQ(pool_axis("p", 4, 2, 3, 1, true).results, 2);
+}
+
+TEST(PoolAxis, AdaptiveWindowsAtEvenDistancesAreLikeOthers) {
+    const PoolAxis even = adaptive_axis(13, 6), uneven = adaptive_axis(20, 6);
+    EXPECT_FALSE(even.adaptive);
+    EXPECT_EQ(even.kernel, 3);
+    EXPECT_EQ(even.stride, 2);
+    EXPECT_TRUE(uneven.adaptive);
 }
 
 }  // namespace
