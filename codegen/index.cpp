@@ -326,8 +326,8 @@ LinearForm IndexScope::linear(const Expr &e) {
             return linear(
                 Select::make(both->a, Select::make(both->b, select->true_value, select->false_value), select->false_value));
         if (const auto *either = condition.as<Or>())
-            return linear(Select::make(either->a, select->true_value,
-                                       Select::make(either->b, select->true_value, select->false_value)));
+            return linear(
+                Select::make(either->a, select->true_value, Select::make(either->b, select->true_value, select->false_value)));
         if (const auto *unequal = condition.as<NE>())
             return linear(Select::make(EQ::make(unequal->a, unequal->b), select->false_value, select->true_value));
         if (const auto *equal = condition.as<EQ>(); equal != nullptr && equal->a.type().is_int()) {

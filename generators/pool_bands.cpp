@@ -41,9 +41,9 @@ struct BandPlan {
     // Bands of results, and of the image.
     int64_t bands() const { return shape_->y.results / of_results; }
     int64_t image_bands() const { return shape_->y.size / rows; }
-    // The bands of a pad's planes follow each other in memory as in the pad; straight-line code takes the bands of a plane, and a
-    // row of zeros stands for those outside of it. Many single rows are a loop instead, with rows of zeros between planes: those
-    // below one are those above the next.
+    // The bands of a pad's planes follow each other in memory as in the pad; straight-line code takes the bands of a plane, and
+    // a row of zeros stands for those outside of it. Many single rows are a loop instead, with rows of zeros between planes:
+    // those below one are those above the next.
     bool single_rows() const {
         return rows == 1 && shape_->y.stride == 1 && !shape_->y.adaptive && shape_->y.results > few_bands;
     }
@@ -61,9 +61,7 @@ struct BandPlan {
     bool beside() const { return above > 0 || below > 0; }
 
     // Where the elements of a piece begin, and the windows that it has.
-    int64_t start(int64_t piece) const {
-        return rows > 1 ? 0 : std::clamp<int64_t>(first(piece), 0, shape_->x.size - columns);
-    }
+    int64_t start(int64_t piece) const { return rows > 1 ? 0 : std::clamp<int64_t>(first(piece), 0, shape_->x.size - columns); }
     int64_t results_of(int64_t piece) const { return std::min(results, shape_->x.results - piece * results); }
     // Of a band.
     int64_t elements() const { return rows * columns; }
@@ -72,8 +70,9 @@ struct BandPlan {
     double beats() const {
         double sum = 0;
         for (int64_t piece = 0; piece < pieces; piece++)
-            sum += static_cast<double>(image_bands()) * mean_beats(shape_->x.size * rows, start(piece), elements()) +
-                   static_cast<double>(bands()) * mean_beats(shape_->x.results, piece * results, of_results * results_of(piece));
+            sum +=
+                static_cast<double>(image_bands()) * mean_beats(shape_->x.size * rows, start(piece), elements()) +
+                static_cast<double>(bands()) * mean_beats(shape_->x.results, piece * results, of_results * results_of(piece));
         return sum;
     }
 
@@ -106,7 +105,8 @@ private:
                 columns = std::max(columns, end(piece) - std::max<int64_t>(0, first(piece)));
             if (columns > lanes) continue;
             rows = 1;
-            if (single_rows() ? shape_->y.kernel > most_rows : bands() > most_bands || bands() * shape_->y.kernel > most_additions)
+            if (single_rows() ? shape_->y.kernel > most_rows
+                              : bands() > most_bands || bands() * shape_->y.kernel > most_additions)
                 rows = 0;
             return;
         }
@@ -144,7 +144,10 @@ public:
             define(pieces_.back());
         }
         const std::vector<int64_t> extents = result_extents();
-        out_.bound(e, 0, size(extents[0])).bound(p, 0, size(extents[1])).bound(d, 0, size(extents[2])).bound(o, 0, size(extents[3]));
+        out_.bound(e, 0, size(extents[0]))
+            .bound(p, 0, size(extents[1]))
+            .bound(d, 0, size(extents[2]))
+            .bound(o, 0, size(extents[3]));
         whole_loops(out_);
         fix_shape(out_.output_buffer(), extents);
         for (Piece &piece : pieces_) schedule(piece);
@@ -258,7 +261,8 @@ private:
         };
         if (shape_.y.adaptive) {
             Expr first = size(shape_.y.first(shape_.y.results - 1));
-            for (int64_t at = shape_.y.results - 1; at > 0; at--) first = select(own < size(at), size(shape_.y.first(at - 1)), first);
+            for (int64_t at = shape_.y.results - 1; at > 0; at--)
+                first = select(own < size(at), size(shape_.y.first(at - 1)), first);
             return sum(first, rows);
         }
         if (rows <= down) return sum(own * down, rows);
@@ -354,13 +358,8 @@ private:
                 .bound_storage(w, lanes)
                 .split(w, w, Var("w_unroll"), results);
             const LoopLevel one(sums, pad);
-            product.part.compute_at(one)
-                .vectorize(l, lanes)
-                .update()
-                .reorder(q_, l)
-                .atomic()
-                .vectorize(l, lanes)
-                .vectorize(q_, lanes);
+            product.part.compute_at(one).vectorize(l, lanes).update().reorder(q_, l).atomic().vectorize(l, lanes).vectorize(
+                q_, lanes);
             product.row.compute_at(one).vectorize(k, lanes).bound_extent(k, lanes);
             in_registers({product.weights, product.part, product.row});
             in_pads({sums});
@@ -438,8 +437,8 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
                          const int64_t planes = Blocks(shape, machine, point).of_part;
                          return (plan.single_rows() ? plan.sums(planes) : planes) % point["unroll"] == 0;
                      });
-    space.constraint("code", {"planes", "unroll"}, "At most 80 vectors are in straight-line code, or those of a plane of each pad.",
-                     [=](const Point &point) {
+    space.constraint("code", {"planes", "unroll"},
+                     "At most 80 vectors are in straight-line code, or those of a plane of each pad.", [=](const Point &point) {
                          return point["unroll"] == 1 ||
                                 vectors * point["unroll"] * Blocks(shape, machine, point).parts <= most_unrolled;
                      });
@@ -453,8 +452,7 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
 bool takes(const PoolShape &shape, const Machine &machine) {
     const bool overlaps = shape.x.kernel > shape.x.stride || shape.y.kernel > shape.y.stride;
     if (!shape.planes_outermost || shape.kind != Pooling::Average || !machine.timed() ||
-        !uniform(shape.y, shape.count_include_pad) ||
-        !(overlaps || reaches_out(shape.x) || reaches_out(shape.y)))
+        !uniform(shape.y, shape.count_include_pad) || !(overlaps || reaches_out(shape.x) || reaches_out(shape.y)))
         return false;
     const BandPlan plan(shape);
     // A single result fills no tile of weights.
@@ -474,7 +472,8 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
                  loads = plan.rows > 1 ? real(products == 2 ? 4 : 1) : 1.5;
     const double each = std::max({real(machine.vec.ii) * additions, real(machine.vec.ii) * loads / real(blocks.parts),
                                   real(products) * latency / real(vectors), pace * real(products)});
-    const double compute = real(plan.pieces * products) * of_nest + real(plan.pieces * plan.sums(blocks.planes)) * each + around;
+    const double compute =
+        real(plan.pieces * products) * of_nest + real(plan.pieces * plan.sums(blocks.planes)) * each + around;
     const double transfers = lost * plan.beats() * real(blocks.planes);
     return start + real(blocks.count) * (std::max(compute, transfers) + beside * std::min(compute, transfers)) + transfers;
 }

@@ -124,7 +124,9 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                                "count; nchw of one window: as mean; nchw where no window reaches out of the "
                                "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the "
                                "reciprocal as their weights; of short rows without overlap what lies in 32 "
-                               "elements that follow each other (fp32), and bf16 sums of those";
+                               "elements that follow each other (fp32), and bf16 sums of those; of windows that overlap or "
+                               "reach out of the image what lies in a band of its rows (fp32), and bf16 sums of that and of "
+                               "what lies in the bands beside it, or of single rows";
     row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
     row.card.bound = kind == Pooling::Max
                          ? "dram, and lanes: as many steps as there are elements in windows, less the results"
@@ -137,7 +139,8 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
         "elements that come together, where they are maxima to the windows of that part of these rows (of whole rows where a "
         "window is wider than 32 elements, or rows are long "
         "and fewer than four) and to the same results of the 31 planes around, or over the windows that share 32 columns with "
-        "it, of short rows over the results of several, and zeros lose their sign; nhwc, without the array";
+        "it, of short rows over the results of several, of bands over those of a band and of those beside it, and zeros lose "
+        "their sign; nhwc, without the array";
     row.card.refuses = "dilation; nchw where the array turns planes and 32 of them do not fit the pads";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
@@ -207,7 +210,8 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     row.card.algorithm =
         "to one result: the mean over the image, blocks of 32 through the array (fp32, rounded to bf16) added in fp32; to "
         "more: the windows of average pooling, "
-        "results whose windows have equal sizes in one loop";
+        "which at uneven distances are bands of rows, or, in planes that the array turns, results whose windows have equal sizes "
+        "in one loop";
     row.card.space = "that of mean, or of avg_pool2d";
     row.card.bound = "as mean, or as avg_pool2d";
     row.card.reference = "float64, relative to the sum of magnitudes";

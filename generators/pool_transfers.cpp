@@ -16,7 +16,7 @@ std::vector<int64_t> come_together(int64_t bands) {
 }
 
 std::vector<int64_t> planes_together(const PoolShape &shape) {
-    constexpr int64_t most = 8;
+    constexpr int64_t most = 32;
     const int64_t planes = shape.images * shape.channels;
     // A block's factors are those of its channels, which the blocks of an image have in turn.
     const bool of_channels = shape.kind == Pooling::Weighted && shape.images > 1;

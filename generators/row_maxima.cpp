@@ -1,6 +1,7 @@
 // Maxima of windows over planes in two steps: along the rows of an image, where the array has just turned a block of one and
 // all its elements are in registers, and then along columns, where the results go back through the array.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct RowBlocks {
     int64_t parts = 1;     // of a row
     int64_t rows = 1;      // of a block
     int64_t elements = 0;  // that come from memory for it
-    int64_t bands = 1;     // blocks of a part
+    int64_t bands = 0;     // blocks of a part
+    int64_t distance = 1;  // rows from band to band
     // Parts or rows of a block of results, blocks of a row, and bands.
     int64_t back_parts = 1, back_rows = 1, back_blocks = 1, back_bands = 1;
 
@@ -34,17 +36,23 @@ struct RowBlocks {
         const int64_t most = x.kernel <= lanes ? std::min((lanes - x.kernel) / x.stride + 1, x.results) : 0;
         if (x.size <= lanes) {
             windows = x.results <= lanes ? x.results : 0;
-            for (int64_t n = 1; n * x.size <= lanes && n <= shape.y.size; n++)
-                if (shape.y.size % n == 0) rows = n;
+            // As few blocks as can be at one distance, which may share rows, and as short ones.
+            for (int64_t n = std::min(lanes / x.size, shape.y.size); n >= 1; n--) {
+                const int64_t blocks = ceil_div(shape.y.size, n), gaps = std::max<int64_t>(1, blocks - 1);
+                if ((shape.y.size - n) % gaps != 0 || (bands > 0 && blocks > bands)) continue;
+                rows = n;
+                bands = blocks;
+                distance = blocks > 1 ? (shape.y.size - n) / gaps : n;
+            }
             elements = rows * x.size;
         } else if (most > 0) {
             parts = ceil_div(x.results, most);
             windows = ceil_div(x.results, parts);
             parts = ceil_div(x.results, windows);
             elements = std::min(span(), x.size);
+            bands = shape.y.size;
         }
         if (windows == 0) return;
-        bands = shape.y.size / rows;
         if (parts == 1)
             back_rows = std::clamp<int64_t>(lanes / x.results, 1, shape.y.results);
         else
@@ -142,6 +150,21 @@ private:
         }
     }
 
+    // Do pairs of so many windows beside each other share a maximum that is worth making once?
+    static bool shares(const PoolAxis &axis, int64_t windows) { return windows > 1 && axis.kernel - axis.stride > 1; }
+    // The largest of a window's elements, which count from the first one of the first window: of what it shares with its
+    // neighbour, which straight-line code makes once for both, and of what is its own.
+    static Expr shared_maximum(const PoolAxis &axis, const Expr &window, const std::function<Expr(Expr)> &element) {
+        const int kernel = size(axis.kernel), stride = size(axis.stride);
+        const auto largest = [&](const Expr &first, int count) {
+            Expr value = element(first);
+            for (int i = 1; i < count; i++) value = larger_number(element(first + i), value);
+            return value;
+        };
+        const Expr pair = window / 2 * (2 * stride);
+        return larger_number(largest(pair + stride, kernel - stride), largest(pair + window % 2 * kernel, stride));
+    }
+
     Expr block() const { return o * together_ + b; }
     // The last bands may share some with those before.
     Expr first_band(const Expr &chunk) const {
@@ -153,13 +176,13 @@ private:
 
     // across(plane, place): the largest along x of each window and row.
     void define_across() {
-        const int elements = size(blocks_.elements), width = size(shape_.x.size), of_block = size(blocks_.rows);
+        const int elements = size(blocks_.elements), width = size(shape_.x.size);
         Expr start = 0;
         if (!one_kind_)
             start = clamp(t * size(blocks_.windows * shape_.x.stride) - size(shape_.x.padding), 0, width - elements);
         else if (blocks_.parts > 1)
             start = t * size(blocks_.windows * shape_.x.stride);
-        const Expr pixel = (first_band(c) + z) * (of_block * width) + start, plane = block() * lanes + w;
+        const Expr pixel = (first_band(c) + z) * size(blocks_.distance * shape_.x.size) + start, plane = block() * lanes + w;
         if (elements == lanes && whole()) {
             raw_(k, z, w, t, c, b, o) = image_(pixel + k, plane);
         } else {
@@ -175,19 +198,24 @@ private:
         // A maximum takes the register of an element that no window beside it has.
         const int kernel = size(shape_.x.kernel), stride = size(shape_.x.stride), own = size(own_column(shape_.x)),
                   padding = size(shape_.x.padding);
-        const auto element = [&](const Expr &tap) -> Expr {
-            const Expr at = x * stride + tap;
+        const auto element = [&](const Expr &at) -> Expr {
             return turned_(l, blocks_.parts == 1 ? y * width + clamp(at - padding, 0, width - 1) : at, z, t, c, b, o);
         };
-        window_(l, x, y, z, t, c, b, o) = element(own);
-        if (kernel > 1) {
-            beside_ = RDom(1, kernel - 1, "beside");
-            window_(l, x, y, z, t, c, b, o) = larger_number(element((beside_ + own) % kernel), window_(l, x, y, z, t, c, b, o));
+        const auto window_element = [&](const Expr &tap) { return element(x * stride + tap); };
+        if (shares(shape_.x, blocks_.windows)) {
+            window_(l, x, y, z, t, c, b, o) = shared_maximum(shape_.x, x, element);
+        } else {
+            window_(l, x, y, z, t, c, b, o) = window_element(own);
+            if (kernel > 1) {
+                beside_ = RDom(1, kernel - 1, "beside");
+                window_(l, x, y, z, t, c, b, o) =
+                    larger_number(window_element((beside_ + own) % kernel), window_(l, x, y, z, t, c, b, o));
+            }
         }
         across_(l, p, b, o) = undef<BFloat>();
         for (const RDom &border : borders_) across_(l, border.y * size(frame_.pitch) + border.x, b, o) = bf16(lowest_number);
         const RVar rx = inside_[0], ry = inside_[1], rz = inside_[2], rt = inside_[3], rc = inside_[4];
-        across_(l, place(rx, rt, (first_band(rc) + rz) * of_block + ry + size(shape_.y.padding)), b, o) =
+        across_(l, place(rx, rt, (first_band(rc) + rz) * size(blocks_.distance) + ry + size(shape_.y.padding)), b, o) =
             window_(l, rx, ry, rz, rt, rc, b, o);
     }
 
@@ -211,8 +239,13 @@ private:
             return across_(l, place(at, t * of_block + part, (z * size(blocks_.back_rows) + row) * stride + tap), b, o);
         };
         const Expr part = blocks_.parts == 1 ? Expr(0) : w / of_part, row = blocks_.parts == 1 ? w / of_part : Expr(0);
-        column_(l, w, z, t, b, o) = found(w % of_part, part, row, 0);
-        if (kernel > 1) {
+        if (shares(shape_.y, blocks_.back_rows)) {
+            column_(l, w, z, t, b, o) =
+                shared_maximum(shape_.y, row, [&](const Expr &at) { return found(w % of_part, part, 0, at); });
+        } else {
+            column_(l, w, z, t, b, o) = found(w % of_part, part, row, 0);
+        }
+        if (kernel > 1 && !shares(shape_.y, blocks_.back_rows)) {
             below_ = RDom(1, kernel - 1, "under");
             column_(l, w, z, t, b, o) = larger_number(found(w % of_part, part, row, below_), column_(l, w, z, t, b, o));
         }

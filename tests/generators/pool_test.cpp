@@ -226,6 +226,37 @@ TEST_F(Rows, MaximaOfPlanes) {
     check("max_pool2d", {{"shape", "1x41x4x8"}, {"kernel-size", "4,6"}, {"stride", "2,3"}}, 3);
 }
 
+// Where windows overlap by more than a row or column, those beside each other share a maximum; blocks of seven rows of seven
+// share a row; and many small planes are in the pads at a time.
+TEST_F(Rows, MaximaOfSmallPlanes) {
+    if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
+    for (const char *stride : {"1", "2"}) {
+        const WorkloadArguments arguments = {
+            {"shape", "1x832x7x7"}, {"kernel-size", "3"}, {"stride", stride}, {"padding", "1"}};
+        const Space space = find_operator("max_pool2d").workload(arguments)->space(machine);
+        for (const auto &parameter : space.parameters) {
+            if (parameter.name == "bands" || parameter.name == "planes") {
+                EXPECT_EQ(parameter.values.back(), parameter.name == "bands" ? 2 : 832);
+            }
+        }
+        for (uint64_t seed = 0; seed < 2; seed++) check("max_pool2d", arguments, seed);
+    }
+    check("max_pool2d", {{"shape", "1x40x7x7"}, {"kernel-size", "3"}, {"stride", "1"}, {"padding", "1"}}, 0);
+    check("max_pool2d", {{"shape", "1x33x14x14"}, {"kernel-size", "5"}, {"stride", "2"}, {"padding", "2"}}, 1);
+    check("max_pool2d", {{"shape", "1x32x20x45"}, {"kernel-size", "4"}, {"stride", "1"}, {"padding", "2"}}, 2);
+    // A step is two operations. Pairs of windows take three steps along rows and three along columns, instead of four each.
+    const std::shared_ptr<const Workload> workload =
+        find_operator("max_pool2d")
+            .workload({{"shape", "1x32x14x14"}, {"kernel-size", "3"}, {"stride", "1"}, {"padding", "1"}});
+    const Evaluation evaluation =
+        Evaluator(workload, machine).evaluate({{"bands", 7}, {"unroll", 1}, {"results", 7}, {"planes", 32}});
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    const int64_t results = 14 * 14;
+    EXPECT_LT(evaluation.counters["unit_operations"]["ALU"].get<int64_t>() +
+                  evaluation.counters["unit_operations"]["MUL"].get<int64_t>(),
+              (2 * 3 + 3) * results);
+}
+
 // Every way to move blocks of this image, whose parts differ and whose last bands come twice.
 TEST_F(Rows, EveryPointOfMaximaOfRows) {
     if (!machine.timed()) GTEST_SKIP() << "32 planes do not fit small pads";
