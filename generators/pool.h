@@ -107,8 +107,8 @@ extern const PoolForm plane_pool;
 // Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
 extern const PoolForm channel_pool;
 
-// The form that serves best: runs, rows, maxima of rows or channels if one takes the shape, else whole planes, whose space is
-// empty where the pads do not hold them.
+// The form that serves best: runs, rows, bands, maxima of rows or channels if one takes the shape, else whole planes, whose
+// space is empty where the pads do not hold them.
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);
