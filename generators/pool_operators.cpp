@@ -210,14 +210,16 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
     row.card.algorithm =
         "to one result: the mean over the image, blocks of 32 through the array (fp32, rounded to bf16) added in fp32; to "
         "more: the windows of average pooling, "
-        "which at uneven distances are bands of rows, or, in planes that the array turns, results whose windows have equal sizes "
+        "which at uneven distances are bands of rows, or, in planes that the array turns, results whose windows have equal "
+        "sizes "
         "in one loop";
     row.card.space = "that of mean, or of avg_pool2d";
     row.card.bound = "as mean, or as avg_pool2d";
     row.card.reference = "float64, relative to the sum of magnitudes";
     row.card.supports =
         "any sizes; nchw, where an infinity or NaN spreads over 32 elements or the windows that share 32 columns with it, and "
-        "zeros lose their sign; nhwc where the result's sizes divide the image's";
+        "zeros lose their sign; nhwc where windows are of one size at even distances, as where the result's sizes divide the "
+        "image's";
     row.card.refuses =
         "nchw where the array turns planes and 32 of them do not fit the pads, but for one result; sizes with more than 36 "
         "kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one)";

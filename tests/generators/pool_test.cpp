@@ -203,6 +203,7 @@ TEST_F(Rows, MeansOfBands) {
     check("avg_pool2d", {{"shape", "2x9x7x18"}, {"kernel-size", "4"}, {"stride", "2,3"}, {"padding", "2"}}, 0);
     check("adaptive_avg_pool2d", {{"shape", "1x40x20x20"}, {"output-size", "6"}}, 0);
     check("adaptive_avg_pool2d", {{"shape", "2x33x11x40"}, {"output-size", "3,6"}}, 0);
+    check("adaptive_avg_pool2d", {{"shape", "1x13x13x40"}, {"output-size", "6"}, {"layout", "nhwc"}}, 0);
 }
 
 // Maxima of planes of any sizes: short rows that come several at a time, parts of long ones, windows that reach out of the
