@@ -162,9 +162,12 @@ std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &share
     const int most = std::max(1, distance / (loads == RowLoads::Own ? 4 : 2));
     for (const Op &step : ops) {
         if (!steps_pointer(kernel, graph, step)) continue;
-        std::multimap<int, size_t> uses;  // by when the first row would use it at the earliest
+        std::multimap<int, size_t> uses;             // positions, by when the first row would be there at the earliest
+        const auto used_at = [&](size_t position) {  // by some row: those of other pads may have other pointers there
+            return std::ranges::any_of(chains.alike, [&](const auto &chain) { return reads(ops[chain[position]], step.dst); });
+        };
         for (size_t i = 0; i < chains.alike[0].size(); i++)
-            if (reads(ops[chains.alike[0][i]], step.dst)) uses.emplace(longest - graph.height[chains.alike[0][i]], i);
+            if (used_at(i)) uses.emplace(longest - graph.height[chains.alike[0][i]], i);
         Reg pointer = step.dst;
         int first = uses.empty() ? 0 : uses.begin()->first;
         for (const auto &[cycle, position] : uses) {

@@ -190,5 +190,33 @@ TEST_F(AlikeChains, HaveAPointerForLateUses) {
     EXPECT_EQ(steps, 1) << "it steps as the other one does";
 }
 
+TEST_F(AlikeChains, HaveAPointerForLateUsesOfAnyRow) {
+    // Odd rows are early where even ones are late, as rows in other pads are: each pointer has early and late uses, none in one
+    // row.
+    const Reg other = kernel.scalar("other");
+    std::vector<Op> again;
+    for (int row = 0; row < rows; row++) {
+        const auto first = ops.begin() + 5 * row;
+        const Reg x = vector("again"), product = vector("product");
+        again.insert(again.end(), first, first + 3);
+        again[again.size() - 3].src[0] = row % 2 == 0 ? from : other;
+        again.push_back(moving(load(x, in, row), row % 2 == 0 ? other : from));
+        again.push_back(op(Opcode::mul_vv, product, {first[2].dst, x}));
+        again.push_back(moving(store(product, out, row), to));
+    }
+    again.insert(again.end(), ops.end() - 2, ops.end());
+    again.push_back(step(other));
+    const std::optional<AlikeRows> alike = alike_rows(kernel, again, 0, RowLoads::Shared);
+    ASSERT_TRUE(alike);
+    ASSERT_EQ(alike->in_front.size(), 2u);
+    std::set<Reg> early, late;
+    for (int row = 0; row < rows; row++) {
+        early.insert(alike->loop[static_cast<size_t>(6 * row)].src[0]);
+        late.insert(alike->loop[static_cast<size_t>(6 * row + 3)].src[0]);
+    }
+    EXPECT_EQ(early, (std::set<Reg>{from, other}));
+    EXPECT_EQ(late, (std::set<Reg>{alike->in_front[0].dst, alike->in_front[1].dst}));
+}
+
 }  // namespace
 }  // namespace atalla::codegen
