@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/interleave.h"
+#include "generators/transfer_cost.h"
 #include "generators/transpose.h"
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -41,6 +42,7 @@ void simplify(MovedBox &box) {
 
 // Of the parameter `turn`: a pad has one run in turn.
 constexpr int64_t of_run = 1;
+const std::vector<int64_t> all_turns = {0, of_run, 32, 64, 128};
 
 // A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the
 // other loops around.
@@ -50,7 +52,8 @@ struct Piece {
     int64_t step = 0;    // from an element of a run to the next in the input; 0: all are one
     int64_t behind = 0;  // constants behind a run
     MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
-    std::vector<MovedBox::Dim> loops;                                                  // innermost first
+    std::vector<MovedBox::Dim> loops;  // innermost first
+    bool operator==(const Piece &) const = default;
     int64_t length() const { return run + behind; }                                    // of a run in the result
     int64_t vectors() const { return rows.extent * tiles_of(length()); }               // of a plane
     int64_t neighbours() const { return apart() ? rows.extent : tiles_of(length()); }  // that a loop of its own makes
@@ -91,19 +94,16 @@ public:
             .choice(
                 "turn",
                 "rows that stay in a pad before the next pad's turn, 0: as the code generator finds best, 1: those of a run",
-                {0, of_run, 32, 64, 128});
+                all_turns);
         space.constraint("pads", {"pads"}, "There are as many pads.",
                          [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
         space.constraint(
             "turns", {"rows", "pads", "turn"}, "The rows of a buffer, or most of them, are whole turns of several pads.",
-            [this, machine](const Point &point) {
-                if (point["turn"] == 0) return true;
-                const std::vector<Piece> list = pieces(machine, point);
-                const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(point["turn"], point["pads"]); };
-                // A run at a turn is one way for all; of others, some rows may be left over.
-                return point["pads"] > 1 &&
-                       (point["turn"] == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
-            });
+            [this, machine](const Point &point) { return turns(pieces(machine, point), point["turn"], point["pads"]); });
+        space.constraint(
+            "distinct", {"rows", "pads", "turn"},
+            "Rows and turns that make no other kernel than fewer rows, or than a turn in front of them, are left out.",
+            [this, machine](const Point &point) { return is_first_of_kernel(machine, point); });
         space.constraint("room", {"rows", "turn"}, "The longest run of each piece fits the pads.",
                          [this, machine](const Point &point) {
                              int64_t all = 0;
@@ -135,20 +135,28 @@ public:
     std::vector<TensorData> host_result(const Machine &, const std::vector<TensorData> &inputs) const override {
         return move(inputs);
     }
+    // Fitted to all schedules of 38 kernels on ax01: copies of rows and of planes, parts, joined and padded images.
     double draft(const Machine &machine, const Point &point) const override {
-        double cycles = 400;
+        constexpr double start = 400, of_turn = 30, code_of_transfer = 40, longest_code = 40;
+        double cycles = start;
         for (const Piece &piece : pieces(machine, point)) {
-            double turns = 1;
-            for (const MovedBox::Dim &dim : piece.loops) turns *= static_cast<double>(dim.extent);
-            const auto rows = static_cast<double>(piece.planes.extent * piece.vectors());
-            cycles +=
-                turns * (rows * 4 * static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"]) / 2 + 150);
+            // What repeats without being read again comes once.
+            double loads = 1, results = 1;
+            for (const MovedBox::Dim &dim : piece.loops) {
+                results *= static_cast<double>(dim.extent);
+                if (dim.from != 0) loads *= static_cast<double>(dim.extent);
+            }
+            double transfers = 0;
+            const auto take = [&](bool result, double tiles) {
+                const TransferCost cost = transfers_of_tile(machine, point, piece, result);
+                cycles += tiles * cost.cycles();
+                transfers += static_cast<double>(cost.transfers());
+            };
+            if (piece.box.input >= 0) take(false, loads);
+            take(true, results);
+            cycles += of_turn * results + code_of_transfer * std::min(longest_code, transfers);
         }
-        // Long tiles often lose that pages of the DRAM take turns: others are tried first, unless pads have several rows of a
-        // page.
-        constexpr int64_t long_tile = 1024, rows_of_pages = 64;
-        constexpr double of_long_tiles = 1.3;
-        return point["rows"] > long_tile && point["turn"] != rows_of_pages ? of_long_tiles * cycles : cycles;
+        return cycles;
     }
 
 protected:
@@ -174,6 +182,53 @@ protected:
     }
 
 private:
+    static bool turns(const std::vector<Piece> &list, int64_t turn, int64_t pads) {
+        if (turn == 0) return true;
+        const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(turn, pads); };
+        // A run at a turn is one way for all; of others, some rows may be left over.
+        return pads > 1 && (turn == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
+    }
+    // 0: as the code generator finds best.
+    static int64_t turn_of(const Piece &piece, int64_t turn, int64_t pads) {
+        return turn > of_run && !piece.takes_turns(turn, pads) ? 0 : piece.turn(turn);
+    }
+    bool is_first_of_kernel(const Machine &machine, const Point &point) const {
+        const std::vector<Piece> list = pieces(machine, point);
+        Point other = point;
+        other.set("rows", point["rows"] / 2);
+        if (point["rows"] > 1 && pieces(machine, other) == list) return false;
+        other.set("rows", point["rows"]);
+        return std::none_of(all_turns.begin(), std::ranges::find(all_turns, point["turn"]), [&](int64_t turn) {
+            const auto lies_alike = [&](const Piece &piece) {
+                return turn_of(piece, turn, point["pads"]) == turn_of(piece, point["turn"], point["pads"]);
+            };
+            other.set("turn", turn);
+            return turns(list, turn, point["pads"]) && pieces(machine, other) == list && std::ranges::all_of(list, lies_alike);
+        });
+    }
+
+    // Of a tile that comes, or goes.
+    static TransferCost transfers_of_tile(const Machine &machine, const Point &point, const Piece &piece, bool result) {
+        constexpr int64_t beat = 16;
+        const auto step = [&](const MovedBox::Dim &dim) { return result ? dim.to : dim.from; };
+        const int64_t pads = point["pads"], turn = std::max<int64_t>(1, turn_of(piece, point["turn"], pads)),
+                      vectors = tiles_of(piece.length());
+        TransferCost cost(machine, pads,
+                          std::ranges::any_of(piece.loops, [&](const MovedBox::Dim &dim) { return step(dim) % beat != 0; }));
+        int64_t at = 0;
+        const auto move = [&](int64_t plane, int64_t row, int64_t vector) {
+            cost.add(at++ / turn % pads,
+                     (result ? piece.box.to : piece.box.from) + plane * step(piece.planes) + row * step(piece.rows) +
+                         vector * lanes * (result ? 1 : piece.step),
+                     std::min<int64_t>(lanes, piece.length() - vector * lanes));
+        };
+        for (int64_t plane = 0; plane < piece.planes.extent; plane++)
+            for (int64_t outer = 0; outer < (piece.apart() ? vectors : piece.rows.extent); outer++)
+                for (int64_t inner = 0; inner < piece.neighbours(); inner++)
+                    piece.apart() ? move(plane, inner, outer) : move(plane, outer, inner);
+        return cost;
+    }
+
     std::vector<MovedRuns> moved_runs() const {
         std::vector<MovedRuns> list;
         for (const MovedBox &box : boxes_) {
@@ -467,9 +522,8 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
         const bool lone = piece.box.input >= 0 && repeats == loops.size() && list.size() > 1 && piece.planes.extent == 1 &&
                           piece.vectors() <= machine.sdma.max_rows &&
                           (piece.rows.extent == 1 || (piece.rows.to == piece.length() && piece.rows.from == piece.run));
-        const bool left_over = point["turn"] > of_run && !piece.takes_turns(point["turn"], point["pads"]);
         kernel.layouts[fmt::format("rows_{}_", stages.size() - 1)] = {lone ? 1 : size(point["pads"]),
-                                                                      lone || left_over ? 0 : piece.turn(point["turn"])};
+                                                                      lone ? 0 : turn_of(piece, point["turn"], point["pads"])};
         // Pieces that all come whole do so before any leaves, since DRAM then seldom turns between reading and writing. Of
         // others the first loop that brings something else, or the one of one iteration that stands last.
         if (whole && piece.box.input >= 0)

@@ -13,12 +13,14 @@ namespace atalla {
 struct MovedBox {
     struct Dim {
         int64_t extent = 1, from = 0, to = 0;  // elements; strides in the input and in the result
+        bool operator==(const Dim &) const = default;
     };
     int input = -1;  // -1: a constant
     double constant = 0;
     int64_t from = 0, to = 0;
     std::vector<Dim> dims;
     int64_t behind = 0;  // so many elements of the result behind each run of the first of `dims` are the constant, too
+    bool operator==(const MovedBox &) const = default;
 };
 
 // The whole of the input put at `to` with strides: what most operators are made of. `shape` is that of the box.

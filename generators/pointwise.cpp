@@ -105,9 +105,9 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
     if (PointwiseBlocks::is_joined(point)) return draft_of_run(machine, point);
     const Tiling t = blocks_.tiling(machine, point);
-    // The bus takes two beats for a vector, more where it is not filled.
-    const double moved =
-        (operands_per_element(t, point) + 1) * (t.cols < lanes ? 3.0 : 2.0) * blocks_.transfer_slowdown(machine, point);
+    const PointwiseBlocks::Transfers of_block = blocks_.transfers(machine, point);
+    constexpr double beats_of_vector = 2;
+    const double tensors = operands_per_element(t, point) + 1, moved = tensors * beats_of_vector * of_block.slowdown;
     const StraightVectors straight = blocks_.straight(machine, t, point);
     const int64_t unrolled = nest_.dims.size() > 1 ? straight.all() : point["unroll"];
     // Straight-line code, some two operations a packet, is fetched anew every turn if it does not fit the instruction cache.
@@ -120,7 +120,7 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     // code keeps its order, since masks are too few for another.
     constexpr int64_t most_overlapped = 200, most_reordered = 400;
     constexpr double start = 850, waits = 1.06, short_turn = 2.7, long_turn = 37, in_order = 1.4, loop_start = 31,
-                     transfer = 27;
+                     transfer = 27, code_of_transfer = 12, made_of_rows = 450;
     const int64_t operations = unrolled * count_.all();
     const double lane = waits * (operations > most_reordered ? in_order : 1) *
                         static_cast<double>(std::max(
@@ -130,17 +130,22 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     // Of a row that is not straight-line code the loop starts anew in each row.
     const bool by_row = nest_.dims.size() > 1 && straight.across * lanes < t.stored_cols;
     const double loops = point["parts"] == PointwiseBlocks::in_pages ? 1
-                         : by_row                                    ? static_cast<double>(t.planes * t.rows / straight.down)
-                         : straight.down < t.rows                    ? static_cast<double>(t.planes)
-                                                                     : 1;
+                         : by_row                 ? static_cast<double>(t.planes * t.rows / (straight.down * straight.deep))
+                         : straight.down < t.rows ? static_cast<double>(t.planes / straight.deep)
+                                                  : 1;
     // Single values want ports for scalars that the other operations need.
     constexpr double few_ports = 0.98, many_ports = 1.03;
     const double single = !PointwiseBlocks::single_numbers(point) ? 1 : count_.all() == 1 ? few_ports : many_ports;
     const auto vectors = static_cast<double>(t.vectors());
     const int64_t transfers = (blocks_.operands() + 1) * ceil_div(t.vectors(), point["pads"] * machine.sdma.max_rows);
+    // What is made of a block's numbers of rows waits for itself.
+    const auto made =
+        t.rows < t.height ? std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 1; }) : 0;
     // Transfers and lanes wait for each other the more the closer they are.
     const double block = single * vectors * std::hypot(lane + (turn + misses) / static_cast<double>(unrolled), moved) +
-                         loop_start * (loops - 1) + transfer * static_cast<double>(transfers);
+                         loop_start * (loops - 1) + transfer * static_cast<double>(transfers) +
+                         code_of_transfer * tensors * static_cast<double>(of_block.more) +
+                         made_of_rows * static_cast<double>(made);
     return start + static_cast<double>(t.blocks) * block;
 }
 

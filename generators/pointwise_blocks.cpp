@@ -324,31 +324,51 @@ bool PointwiseBlocks::is_joined(const Point &point) { return point.contains("joi
 
 bool PointwiseBlocks::single_numbers(const Point &point) { return point.contains("numbers") && point["numbers"] != 0; }
 
+TransferCost PointwiseBlocks::transfers_of_block(const Machine &machine, const Point &point) const {
+    const Tiling t = tiling(machine, point);
+    const bool in_parts = point["parts"] == 1;
+    const int64_t pads = in_parts ? point["pads"] : pads_in_turn(t, straight(machine, t, point), point["pads"]),
+                  vectors = t.stored_cols / lanes, share = in_parts ? part_of(t, pads) : 0,
+                  part = share * (nest_.dims.size() == 1 ? 1
+                                  : t.planes > 1         ? t.rows * vectors
+                                                         : vectors);
+    TransferCost cost(machine, pads, t.guarded);
+    for (int64_t row = 0; row < t.planes * t.rows; row++)
+        for (int64_t vector = 0; vector * lanes < t.cols; vector++) {
+            const int64_t at = row * vectors + vector;
+            cost.add(part > 0 ? at / part : at % pads, row * t.width + vector * lanes,
+                     std::min<int64_t>(lanes, t.cols - vector * lanes));
+        }
+    return cost;
+}
+
 // Fitted together with PointwiseWorkload::draft.
-double PointwiseBlocks::transfer_slowdown(const Machine &machine, const Point &point) const {
-    if (!machine.timed()) return 1;
-    constexpr double interleaved = 1.43, interleaved_rows = 1.26, interleaved_ends = 5.8, one_block = 1.22,
-                     quarter_of_page = 1.2, less_than_a_page = 1.45, more_than_a_page = 1.49, ends_in_parts = 2.4,
-                     half_the_pads = 0.19;
+PointwiseBlocks::Transfers PointwiseBlocks::transfers(const Machine &machine, const Point &point) const {
+    constexpr double interleaved = 1.43, interleaved_rows = 1.26, one_block = 1.16, quarter_of_page = 1.2,
+                     less_than_a_page = 1.45, more_than_a_page = 1.49, half_the_pads = 0.19, beats_of_vector = 2;
+    if (!machine.timed()) return {};
     const Tiling t = tiling(machine, point);
     const int64_t page = page_elements(machine), part = t.vectors() * lanes / point["pads"];
     const bool in_parts = point["parts"] == 1, divides = page % part == 0;
     const bool open = point["parts"] >= in_pages || (in_parts && divides && 2 * part >= page);
     const bool rows = nest_.dims.size() > 1, long_rows = rows && t.stored_cols > 2 * lanes,
                pages = t.planes * t.rows * t.cols >= 2 * page;
-    const double around = long_rows && t.guarded ? interleaved_ends
-                          : t.blocks == 1        ? one_block
-                          : long_rows && pages   ? interleaved_rows
-                                                 : interleaved;
-    const double part_of_page = divides && 4 * part >= page ? quarter_of_page
+    const double around = t.blocks == 1        ? one_block
+                          : long_rows && pages ? interleaved_rows
+                                               : interleaved,
+                 part_of_page = divides && 4 * part >= page ? quarter_of_page
                                 : part < page               ? less_than_a_page
                                                             : more_than_a_page;
-    const double ends = in_parts && rows && t.guarded ? ends_in_parts : 1;
-    return ends *
-           (open       ? 1
-            : in_parts ? part_of_page
-                       : around) *
-           (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
+    const double takes_turns =
+        (open || (in_parts && t.planes > 1 && t.blocks > 1) ? 1
+         : in_parts                                         ? part_of_page
+                                                            : around) *
+        (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(point["pads"])));
+    // Blocks of pages are in two bank groups all the time.
+    if (point["parts"] >= in_pages) return {takes_turns, 0};
+    const TransferCost cost = transfers_of_block(machine, point);
+    return {std::max(takes_turns, cost.cycles() / (beats_of_vector * static_cast<double>(t.vectors()))),
+            cost.transfers() - ceil_div(t.vectors(), machine.sdma.max_rows)};
 }
 
 PointwiseBlocks::Pages PointwiseBlocks::pages_of(const Machine &machine, int64_t block) const {

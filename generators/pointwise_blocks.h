@@ -7,6 +7,7 @@
 
 #include "generators/broadcast.h"
 #include "generators/joined_rows.h"
+#include "generators/transfer_cost.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
 #include "schedules/space.h"
@@ -69,8 +70,12 @@ public:
     // otherwise; 0 if they do not.
     int64_t half_of_page(const Machine &machine) const;
     static int64_t page_elements(const Machine &machine) { return machine.dram.row_bytes / 2; }
-    // How many times as long transfers take as those of blocks in open pages that all pads take turns in.
-    double transfer_slowdown(const Machine &machine, const Point &point) const;
+    // How many times as long as its beats a block takes to come or to go, and how many more transfers than full ones.
+    struct Transfers {
+        double slowdown = 1;
+        int64_t more = 0;
+    };
+    Transfers transfers(const Machine &machine, const Point &point) const;
     static bool single_numbers(const Point &point);
     static bool is_joined(const Point &point);
     const JoinedRows &run() const { return run_; }
@@ -89,6 +94,7 @@ public:
 private:
     // `in_parts`: a row lies in one pad; otherwise long rows go round them.
     Tiling tiling(const Machine &machine, int64_t block, bool in_parts) const;
+    TransferCost transfers_of_block(const Machine &machine, const Point &point) const;
     Tiling tiling_of_run(int64_t block) const;
     bool run_fits(const Machine &machine, const Point &point) const;
     // Vectors of a block of the run, and in straight-line code, which divide it.
