@@ -52,8 +52,12 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     ScheduleGraph one_stage = graph;
     if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) {
         if (loop.sure() > 1 && can_turn(one_stage, loop)) {
-            result = turned_schedule(graph, one_stage, window, interval);
-            if (result && runs_later(result->epilogue)) return result;
+            ScheduleGraph turned = one_stage;
+            result = turned_schedule(turned, window, interval);
+            if (result && runs_later(result->epilogue)) {
+                graph = std::move(turned);
+                return result;
+            }
         }
         result = deferring_schedule(one_stage, interval);
     }
@@ -159,9 +163,8 @@ int ModuloScheduler::turn_of(const ScheduleGraph &graph, int interval) const {
     return turn;
 }
 
-std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found,
-                                                               const std::vector<int> &window, int interval) {
-    ScheduleGraph turned = found;
+std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &turned, const std::vector<int> &window,
+                                                               int interval) {
     turn_ = turn_of(turned, interval);
     // Once more with branches out of line where they should be then.
     const bool again = turn_ > 0 && (fits(turned, window, interval, packed_, spread_transfers_) ||
@@ -173,7 +176,6 @@ std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &gr
         turned.cycle[i] = turned.ops[i].side ? (turned.cycle[i] + turn) % interval : turned.cycle[i] + turn;
     ModuloSchedule schedule = overlapping_schedule(turned, interval);
     schedule.later = true;
-    graph = std::move(turned);
     return schedule;
 }
 

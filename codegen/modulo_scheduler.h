@@ -32,9 +32,8 @@ private:
     bool can_turn(const ScheduleGraph &graph, const LoopInfo &loop) const;
     // By how many cycles the boundary moves: to just before the first sum, a little earlier where that leaves the branch room.
     int turn_of(const ScheduleGraph &graph, int interval) const;
-    // `graph` gets the cycles of the turned loop, `found` has those of the other one.
-    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &graph, const ScheduleGraph &found,
-                                                  const std::vector<int> &window, int interval);
+    // `turned` has the cycles of the other loop, and gets those of the turned one.
+    std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &turned, const std::vector<int> &window, int interval);
     // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
     // all of them, rows must move in plain steps, and values of several iterations must not fill the registers.
     std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const;
