@@ -509,8 +509,7 @@ int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ce
 
 bool ReduceShape::sums_side_by_side() const {
     constexpr int64_t most_apart = 4;  // results of several vectors each, whose tiles would hardly fill the array
-    return along_lanes && other > 1 && (kept > most_apart || vectors() == 1) &&
-           (kind == Reduction::Sum || kind == Reduction::Mean);
+    return along_lanes && other > 1 && (kept > most_apart || vectors() == 1) && !extremum();
 }
 
 LongSum ReduceShape::in_a_row() const {

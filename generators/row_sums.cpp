@@ -39,16 +39,28 @@ public:
           rows_of_tile_(std::min(rows_, size(lanes))),
           tiles_(size(tiles_of(rows_))),
           ring_(ring_slots(shape, machine, rows_) > 1),
+          of_squares_(shape.kind == Reduction::Var),
           image_(tensor("X", {shape.length, shape.kept, shape.other, shape.outer})),
           members_(0, rows_of_tile_, "members") {}
 
     KernelDefinition run() {
-        Func sum("sum"), result("result"), out("Y");
+        Func sum("sum"), squares("squares"), mean("mean"), result("result"), out("Y");
         // A run's first iteration needs no code of its own.
-        const std::vector<SummingFunc> all = summing_funcs(
-            sum, {l, t, o, j}, shape_.in_a_row(), [this](size_t run) { return term(run); }, "steps_alike");
-        result(l, t, o, j) = shape_.divisor == 1 ? sum(l, t, o, j)
-                                                 : strict_float(sum(l, t, o, j) * bf16(static_cast<float>(1 / shape_.divisor)));
+        const auto in_a_row = [&](const Func &f) {
+            return summing_funcs(
+                f, {l, t, o, j}, shape_.in_a_row(), [this](size_t) { return term(); }, "steps_alike");
+        };
+        const auto divided = [&](const Func &f, double by) {
+            return by == 1 ? f(l, t, o, j) : strict_float(f(l, t, o, j) * bf16(static_cast<float>(1 / by)));
+        };
+        std::vector<std::vector<SummingFunc>> sums = {in_a_row(sum)};
+        if (of_squares_) {
+            mean(l, t, o, j) = divided(sum, static_cast<double>(shape_.count()));
+            // In all lanes of a vector for each row of a tile.
+            mean_of_row_(k, w, t, o, j) = mean(w, t, o, j);
+            sums.push_back(in_a_row(squares));
+        }
+        result(l, t, o, j) = divided(of_squares_ ? squares : sum, shape_.divisor);
         const RDom all_results(0, rows_of_tile_, 0, tiles_, 0, size(ceil_div(shape_.kept, rows_)), 0, size(shape_.outer),
                                "results");
         const Var i("i");
@@ -66,7 +78,18 @@ public:
             tiles = Var("tiles");
             result.split(t, tiles, t, row_unroll_);
         }
-        schedule_sums(all, LoopLevel(result, tiles), block);
+        const LoopLevel of_tile(result, tiles);
+        for (const std::vector<SummingFunc> &all : sums) schedule_sums(all, of_tile, block);
+        if (of_squares_) {
+            mean.compute_at(of_tile).bound_extent(l, size(lanes)).vectorize(l).bound_extent(t, row_unroll_);
+            mean_of_row_.compute_at(of_tile)
+                .bound_extent(k, size(lanes))
+                .vectorize(k)
+                .bound_extent(w, rows_of_tile_)
+                .split(w, w, Var("w_unroll"), rows_of_tile_)
+                .bound_extent(t, row_unroll_);
+            in_pads({mean, mean_of_row_});
+        }
         whole_loops(out);
         fix_shape(out.output_buffer(), {shape_.kept, shape_.outer});
         KernelDefinition kernel;
@@ -101,12 +124,21 @@ private:
         return rows;
     }
 
-    SumTerm term(size_t run) {
+    // Of the next run. The second half of all are those of squares.
+    SumTerm term() {
+        const size_t run = terms_.size();
         const auto named = [&](const char *name) { return fmt::format("{}_{}", name, run); };
         Terms made{run > 0 && chunk_ == 0 ? terms_[0].rows : rows_of_tensor(named("X_rows")), Func(named("weights")),
                    Func(named("part")), Func(named("block")), RDom(0, size(lanes), named("q"))};
         made.weights(k, w, t, b, r, o, j) = undef<BFloat>();
-        made.weights(k, members_.x, t, b, r, o, j) = made.rows(k, members_.x, t, b, r, o, j);
+        Expr element = made.rows(k, members_.x, t, b, r, o, j);
+        if (run >= static_cast<size_t>(shape_.in_a_row().runs())) {
+            const Expr centred = strict_float(element - mean_of_row_(k, members_.x, t, o, j)),
+                       squared = strict_float(centred * centred);
+            const bool ends = shape_.length % lanes != 0;
+            element = ends ? select(b * size(lanes) + k < size(shape_.length), squared, bf16(0.0f)) : squared;
+        }
+        made.weights(k, members_.x, t, b, r, o, j) = element;
         made.part(l, t, b, r, o, j) = 0.0f;
         made.part(l, t, b, r, o, j) += f32(made.weights(made.depth, l, t, b, r, o, j));
         made.sums(l, t, b, r, o, j) = bf16(made.part(l, t, b, r, o, j));
@@ -115,7 +147,6 @@ private:
     }
 
     void schedule_sums(const std::vector<SummingFunc> &all, const LoopLevel &of_first, const LoopLevel &block) {
-        size_t run = 0;
         for (const SummingFunc &one : all) {
             Func f = one.sum;
             f.compute_at(one.place(all, of_first)).vectorize(l).bound_extent(l, size(lanes)).bound_extent(t, row_unroll_);
@@ -132,11 +163,11 @@ private:
             if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
             f.update().split(one.terms.x, chunks, inside, chunk).reorder(order).vectorize(l);
             if (unroll > 1) f.update().split(inside, step, unrolled, unroll).reorder(l, t, unrolled, step, chunks);
-            const Terms &terms = terms_[run++];
+            const Terms &terms = terms_[scheduled_++];
             schedule_terms(terms, LoopLevel(f, t));
             if (chunk_ != 0)
                 hold(terms.rows, LoopLevel(f, chunks), chunk);
-            else if (run == 1)
+            else if (scheduled_ == 1)
                 hold(terms.rows, block, size(shape_.vectors()));
         }
     }
@@ -173,11 +204,13 @@ private:
 
     const ReduceShape &shape_;
     int rows_, chunk_, row_unroll_, vector_unroll_, weight_unroll_, rows_of_tile_, tiles_;
-    bool ring_;
+    bool ring_, of_squares_;
     Var k{"k"}, w{"w"}, t{"t"}, b{"b"}, r{"r"}, o{"o"}, j{"j"}, l{"l"};
     ImageParam image_;
     RDom members_;
     std::vector<Terms> terms_;
+    size_t scheduled_ = 0;
+    Func mean_of_row_{"mean_of_row"};
 };
 
 }  // namespace
@@ -187,11 +220,13 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     const int64_t vectors = shape.vectors(), kept = shape.kept;
     const LongSum whole = shape.in_a_row();
     const int64_t terms = whole.run().steps;
-    const auto fits = [=, runs = static_cast<size_t>(whole.runs())](int64_t block, int64_t chunk) {
+    const bool squares = shape.kind == Reduction::Var;
+    const auto fits = [=, runs = static_cast<size_t>(whole.runs() * (squares ? 2 : 1))](int64_t block, int64_t chunk) {
         const int64_t tiles = tiles_of(block), slots = ring_slots(shape, machine, block), pads = machine.pad.count;
         std::vector<PadUse> uses(chunk != 0 ? runs : 1, {(chunk != 0 ? chunk : slots * vectors * shape.other) * block,
                                                          std::min<int64_t>(block, lanes) % pads == 0});
         uses.push_back({slots * tiles, tiles % pads == 0});
+        if (squares) uses.insert(uses.end(), {{1, false}, {std::min<int64_t>(block, lanes), false}});
         return fit_pads(machine, uses);
     };
     // A tile that divides the results as evenly as tiles do, or what small pads hold of it, then whole ones.
@@ -201,7 +236,7 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     for (int64_t tiles = 1; tiles <= most_tiles && tiles * lanes <= kept; tiles *= 2)
         if (tiles * lanes > rows.back()) rows.push_back(tiles * lanes);
     if (const int64_t all = kept / lanes * lanes; all > rows.back() && all <= most_tiles * lanes) rows.push_back(all);
-    for (int64_t unroll = 1; unroll <= std::min(most_unrolled_tiles, tiles_of(rows.back())); unroll *= 2)
+    for (int64_t unroll = 1; unroll <= (squares ? 1 : std::min(most_unrolled_tiles, tiles_of(rows.back()))); unroll *= 2)
         row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_straight_tiles); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
@@ -232,10 +267,10 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     return space;
 }
 
-// Fitted to all schedules of sums of 16 to 96 vectors in each of 160 to 512 rows on ax01.
+// Fitted to all schedules of sums and variances of 16 to 96 vectors in each of 160 to 512 rows on ax01.
 double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
     constexpr double start = 900, weight = 1, gap = 45, loop_of_weights = 55, other_pads = 220, leaves_cache = 150,
-                     of_sum = 150, of_chunk = 160, of_block = 900;
+                     of_sum = 150, of_chunk = 160, of_block = 900, lanes_of_weight = 2, spread = 5;
     constexpr int64_t resident_tiles = 2;
     const int64_t vectors = shape.vectors(), unrolled = point["vector_unroll"],
                   members = std::min<int64_t>(point["rows"], lanes);
@@ -250,7 +285,11 @@ double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Po
     // Vectors of a row that do not all begin in the same pad find it in a register.
     if (shape.length % lanes == 0 && unrolled < vectors && unrolled % machine.pad.count != 0) tile += other_pads;
     const double chunks = point["chunk"] == 0 ? 0 : tiles / static_cast<double>(point["chunk"]);
-    return start + tiles * tile + sums * of_sum + chunks * of_chunk + (point["chunk"] == 0 ? blocks * of_block : 0);
+    double all = tiles * tile + sums * of_sum + chunks * of_chunk;
+    // The second pass makes its weights in lanes, of rows' means that are spread first.
+    if (shape.kind == Reduction::Var)
+        all += all + tiles * lanes_of_weight * static_cast<double>(members) + sums * spread * static_cast<double>(members);
+    return start + all + (point["chunk"] == 0 ? blocks * of_block : 0);
 }
 
 KernelDefinition row_sums_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {

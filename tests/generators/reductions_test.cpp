@@ -90,9 +90,12 @@ TEST_F(Rows, ReductionsByColumnsOfVectors) {
 // Of several planes: tiles of 32 results and a smaller one, rows that end inside vectors, parts of them, and long sums in
 // groups.
 TEST_F(Rows, SumsOverPlanesAreSideBySide) {
-    for (const char *name : {"sum", "mean"})
-        for (const auto &[shape, dims] :
-             {std::pair{"2x5x70x45", "1,3"}, {"3x4x33x64", "1,3"}, {"40x6x7", "0,2"}, {"2x30x37x96", "1,3"}}) {
+    for (const char *name : {"sum", "mean", "var"})
+        for (const auto &[shape, dims] : {std::pair{"2x5x70x45", "1,3"},
+                                          {"3x4x33x64", "1,3"},
+                                          {"40x6x7", "0,2"},
+                                          {"2x30x37x96", "1,3"},
+                                          {"1x3x32x32", "1,3"}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Space space = workload->space(machine);
             const std::vector<int64_t> &rows = space.find("rows").values, &chunks = space.find("chunk").values,
@@ -114,6 +117,20 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                 }
             EXPECT_GE(verified, machine.timed() ? 4 : 1) << shape;
         }
+}
+
+// Both sums of a variance, which took ten times as long one row after the other.
+TEST_F(Rows, VariancesOverPlanesAreSideBySide) {
+    if (!machine.timed()) return;
+    const Point point = {{"rows", 25},         {"chunk", 0},   {"row_unroll", 1},
+                         {"vector_unroll", 2}, {"grouped", 1}, {"weight_unroll", 32}};
+    const auto cycles = [&](const char *name) {
+        const Evaluation one =
+            Evaluator(find_operator(name).workload({{"shape", "2x12x50x64"}, {"dim", "1,3"}}), machine).evaluate(point);
+        EXPECT_EQ(one.reason, "") << name;
+        return one.cycles;
+    };
+    EXPECT_LT(cycles("var"), 4 * cycles("sum"));
 }
 
 // 35 vectors are two parts of 18 with one of zeros, as weights of the array, one after the other or by columns of vectors.
