@@ -71,6 +71,7 @@ CALLS = [
     ("ax01", "sum", "512x1024", "--dim 0", None),
     ("ax01", "sum", "40x3000", "--dim 1", None),
     ("ax01", "sum", "8x12x50x64", "--dim 1,3", None),
+    ("ax01", "var", "8x12x50x64", "--dim 1,3", None),
     ("ax01", "amax", "512x1024", "--dim 1", None),
     ("ax01", "amax", "40x3000", "--dim 1", None),
     ("ax01", "max_pool2d", "1x112x112x64", "--kernel-size 3 --stride 2 --padding 1 --layout nhwc", None),
