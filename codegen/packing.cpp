@@ -52,6 +52,8 @@ public:
         for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
         for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);
         add_islands();
+        while (lengthen_a_branch()) {
+        }
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
         std::set<size_t> unfit;
         for (const auto &[b, stages] : overlapped_) {
@@ -513,6 +515,28 @@ private:
                 if (op.side && op.imm == static_cast<int32_t>(o)) op.imm = static_cast<int32_t>(blocks_.size());
             blocks_.push_back(std::move(island));
         }
+    }
+
+    // A branch at the end of a block that more code out of line than expected came in front of steps over a jump instead. One
+    // at a time: what is longer now may take another out of reach.
+    bool lengthen_a_branch() {
+        const ProgramLayout layout = lay_out(blocks_);
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            Block &block = blocks_[b];
+            const Terminator &end = block.end;
+            if (block.from_block >= 0 || (end.kind != Terminator::Loop && end.kind != Terminator::Skip)) continue;
+            const auto last = static_cast<int64_t>(block.packets.size()) - 1;
+            const int64_t offset = layout.start[end.target] - (layout.start[b] + last * packet_bytes);
+            if (offset >= furthest_back && offset <= furthest_ahead) continue;
+            for (Op &op : block.packets.back()) {
+                if (op.side || op.imm != end.target || (op.opcode != Opcode::blt_s && op.opcode != Opcode::beq_s)) continue;
+                op.opcode = op.opcode == Opcode::blt_s ? Opcode::bge_s : Opcode::bne_s;
+                op.imm = static_cast<int32_t>(b) + 1;
+                append_jump(block, end.target);
+                return true;
+            }
+        }
+        return false;
     }
 
     // The jump to block `o` stands behind the packet that branches to it, and behind another jump, over it.

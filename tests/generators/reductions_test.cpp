@@ -161,6 +161,15 @@ TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
     EXPECT_LT(weights.cycles, apart.cycles);
 }
 
+// A loop over rows whose code out of line stands inside it, so that its branch back does not reach its beginning.
+TEST_F(Rows, LoopsOverCodeOutOfLineReachBack) {
+    if (!machine.timed()) return;
+    const std::shared_ptr<const Workload> workload = find_operator("sum").workload({{"shape", "40x3000"}, {"dim", "1"}});
+    EXPECT_EQ(Evaluator(workload, machine)
+                  .verify({{"rows", 8}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}}),
+              "");
+}
+
 // 94 vectors are four times 23 and two, which no straight-line code divides; with two more behind them it does.
 TEST_F(Rows, ExtremaOfLongRowsAreMadeFourAtATime) {
     for (const char *name : {"amax", "amin"})
