@@ -259,8 +259,9 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
                 fmt::format("{}: from {} to {}x{} there are {} kinds of windows, each with code of its own, and at most {} fit",
                             request.op, shape_text(shape), rows, columns, phases, most_phases));
         if (!planes && (pool.x.adaptive || pool.y.adaptive))
-            throw Error(
-                fmt::format("{}: in layout nhwc the result's sizes must divide the image's {}", request.op, shape_text(shape)));
+            throw Error(fmt::format(
+                "{}: in layout nhwc windows must be of one size at even distances, and from {} to {}x{} they are not",
+                request.op, shape_text(shape), rows, columns));
         Shape result = shape;
         result[x_axis] = columns;
         if (dimensions == 2) result[y_axis] = rows;

@@ -142,10 +142,10 @@ namespace {
 double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.packets : operations(cost) / 2; }
 
 // Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all
-// that are read beside it among it, and few iterations have to take as long as one row does; a unit that is busy almost as long
-// as the lanes leaves its operations no other places. Those that end inside a vector are taken not to.
+// that are read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are
+// taken not to.
 bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
-    constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4, most_busy = 0.8;
+    constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
     constexpr int64_t most_stored = 36;
     if (point["grouped"] != 0 || point["vector_unroll"] < shape.vectors()) return false;
     // What waits in the pads fills no register, but each row of a block has rows of the pads for it; longer rows make too many
@@ -158,8 +158,6 @@ bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &po
                taken <= machine.pad.count * machine.pad_rows() / 4 * 3;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
-    const double roots = cost.roots * static_cast<double>(machine.ex2.rcp_sqrt_L + machine.ex2.ii_after_L);
-    if (roots > most_busy * static_cast<double>(shape.vectors()) * unit) return false;
     return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way &&
            iterations * straight * unit >= with_waits * cost.latency;
 }

@@ -42,7 +42,6 @@ struct RowCost {
     double packets = 0;                   // that a vector of straight-line code takes; 0: half as many as it has operations
     double row_operations = 0;            // lane operations a row of the unit that has most, beside those of its vectors
     double row_packets = 0;               // packets a row, beside those of its vectors
-    double roots = 0;                     // roots and reciprocals of a row, which one unit makes one after the other
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a

@@ -152,7 +152,6 @@ RowCost norm_cost(const NormShape &norm) {
     cost.passes = norm.centred ? 3 : 2;
     cost.sums = norm.centred ? 2 : 1;
     cost.latency = 200;
-    cost.roots = 2;
     cost.values = 2 + (norm.addends > 0);
     cost.row_tensors = 1 + norm.addends;
     cost.fixed_rows = norm.weight + norm.bias;
