@@ -97,6 +97,7 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
 
 int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most,
                                     bool overlapping) {
+    if (least > most) return 0;
     order_operations(graph, overlapping);
     // A visit of the array that a lane unit paces takes fewer packets than cycles if it can: the nest should fit the
     // instruction cache.

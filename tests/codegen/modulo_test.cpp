@@ -7,6 +7,7 @@
 #include "codegen/modulo.h"
 #include "codegen/resources.h"
 #include "codegen/tighten.h"
+#include "isa/vectors.h"
 #include "tests/codegen/operations.h"
 
 namespace atalla::codegen {
@@ -167,6 +168,40 @@ TEST(Modulo, LoadsWeightsThatLanesMakeOneRightAfterTheOther) {
     for (const Edge &edge : edges)
         EXPECT_GE(cycle(edge.to) + edge.distance * schedule->interval, cycle(edge.from) + edge.latency)
             << fmt::format("operation {} behind operation {}", edge.to, edge.from);
+}
+
+// A visit of the array whose sums the adder makes, in the interval that the adder needs: what overlapping iterations would add to
+// the code in front of it and behind it gains nothing.
+TEST(Modulo, DoesNotOverlapVisitsThatGainNothing) {
+    Fixture f;
+    constexpr int64_t iterations = 32;
+    constexpr int rows = 60;
+    f.counted_loop(iterations);
+    const int in = f.allocation("in", rows * iterations), weights = f.allocation("weights", lanes * iterations);
+    std::vector<Op> ops;
+    const auto read = [&](const char *name, int allocation, int row, int64_t step) {
+        const Reg r = f.vector(name);
+        ops.push_back(f.load(r, allocation, row));
+        ops.back().access->row.terms = {{0, step}};
+        ops.back().pad = row % static_cast<int>(f.machine.pad.count);
+        return r;
+    };
+    for (int w = 0; w < lanes; w++) {
+        const Reg weight = read("weight", weights, w, lanes);
+        ops.push_back(f.op(Opcode::lw_vi, {}, {weight}));
+    }
+    for (int row = 0; row < rows; row++) {
+        const Reg x = read("x", in, row, rows), dot = f.vector("dot"), sum = f.vector("sum");
+        ops.push_back(f.op(Opcode::gemm_vv, dot, {x, zero_vector}));
+        ops.push_back(f.op(Opcode::add_vv, sum, {sum, dot}));
+    }
+    ScheduleGraph graph(f.kernel, ops, 0);
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(
+        f.kernel, graph, f.kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->interval, resource_bound(f.kernel, ops));
+    EXPECT_EQ(schedule->interval, rows * f.machine.vec.ii) << "of the adder";
+    EXPECT_EQ(schedule->stages, 1);
 }
 
 // Reciprocals follow each other at the latency of their unit and what it takes to begin anew.
