@@ -170,8 +170,8 @@ TEST(Modulo, LoadsWeightsThatLanesMakeOneRightAfterTheOther) {
             << fmt::format("operation {} behind operation {}", edge.to, edge.from);
 }
 
-// A visit of the array whose sums the adder makes, in the interval that the adder needs: what overlapping iterations would add to
-// the code in front of it and behind it gains nothing.
+// A visit of the array whose sums the adder makes, in the interval that the adder needs: what overlapping iterations would add
+// to the code in front of it and behind it gains nothing.
 TEST(Modulo, DoesNotOverlapVisitsThatGainNothing) {
     Fixture f;
     constexpr int64_t iterations = 32;
