@@ -389,10 +389,8 @@ private:
         };
         if (shape_.extremum()) {
             const RDom terms(0, steps, 0, other_, "all");
-            const Expr element = xs(n, terms.x * side + u, i, terms.y, j);
-            part(n, u, i, j) = bf16(worst());
-            const Expr found = better(element, part(n, u, i, j));
-            part(n, u, i, j) = select(strict_float(element != element), element, found);
+            define_extrema(
+                part, [&](const Expr &at) -> Expr { return xs(n, terms.x * side + at, i, terms.y, j); }, side);
             all[0] = {{{part, shape_.in_a_row(), terms}}, {xs}};
         } else {
             sum_of(all[0], part, [&](const Func &rows, const Expr &step, const Expr &plane) {
@@ -410,8 +408,14 @@ private:
             });
             result(n, i, j) = strict_float(tree(squares, side) * bf16(static_cast<float>(1 / shape_.divisor)));
         } else {
-            const Expr sum = tree(part, side);
-            result(n, i, j) = shape_.divisor == 1 ? sum : strict_float(sum * bf16(static_cast<float>(1 / shape_.divisor)));
+            const Expr all_sides = tree(part, side);
+            if (marks_of(side) > 0) {
+                const Expr mark = strict_float(part(n, side, i, j) + part(n, side + 1, i, j));
+                result(n, i, j) = select(strict_float(mark == mark), all_sides, mark);
+            } else {
+                result(n, i, j) =
+                    shape_.divisor == 1 ? all_sides : strict_float(all_sides * bf16(static_cast<float>(1 / shape_.divisor)));
+            }
         }
         out_(n, i, j) = result(n, i, j);
 
@@ -436,8 +440,14 @@ private:
         for (Running &running : all) {
             size_t run = 0;
             for (SummingFunc &one : running.funcs) {
-                one.sum.compute_at(one.place(running.funcs, LoopLevel(result, v))).vectorize(n, lanes).bound_extent(u, side);
+                one.sum.compute_at(one.place(running.funcs, LoopLevel(result, v)))
+                    .vectorize(n, lanes)
+                    .bound_extent(u, side + marks_of(side));
                 in_registers({one.sum});
+                if (marks_of(side) > 0) {
+                    one.sum.unroll(u);
+                    one.sum.update().unroll(u);
+                }
                 if (one.of.in_groups()) {
                     one.sum.update().reorder(n, u, one.terms.x).vectorize(n, lanes);
                     if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
@@ -470,13 +480,35 @@ private:
         return finish({shape_.lanes, shape_.kept, shape_.outer});
     }
 
+    // What runs beside the extrema of each side and is NaN if an element was.
+    int marks_of(int side) const { return shape_.extremum() && side > 1 ? 2 : 0; }
+
+    // The running extremum of each side, and behind them their marks.
+    void define_extrema(Func part, const std::function<Expr(const Expr &)> &element, int side) {
+        if (marks_of(side) == 0) {
+            part(n, u, i, j) = bf16(worst());
+            part(n, u, i, j) = select(strict_float(element(u) != element(u)), element(u), better(element(u), part(n, u, i, j)));
+            return;
+        }
+        // Comparisons pass NaN over. An exponential is NaN if its element is, else from 0 to infinity, so that a sum of some
+        // never subtracts infinities; the exponential of that is from 1 to infinity, so that a product of some never has a zero
+        // with an infinity. Half of the elements are in the one, half in the other, since the lanes that compare also add and
+        // those that copy also multiply.
+        part(n, u, i, j) = select(u < side, bf16(worst()), bf16(1.0f));
+        Expr sum = part(n, u, i, j), product = part(n, u, i, j);
+        for (int a = 0; a < side; a += 2) {
+            sum = strict_float(sum + machine_exp(element(a)));
+            product = strict_float(product * machine_exp(machine_exp(element(a + 1))));
+        }
+        part(n, u, i, j) = select(u < side, better(element(min(u, side - 1)), part(n, u, i, j)), u == side, sum, product);
+    }
+
     // The accumulators together, in pairs.
     Expr tree(Func parts, int side) {
         std::vector<Expr> terms;
         for (int a = 0; a < side; a++) terms.push_back(parts(n, a, i, j));
         const auto both = [&](Expr a, Expr b) {
-            if (!shape_.extremum()) return strict_float(std::move(a) + std::move(b));
-            return select(strict_float(a != a), a, better(a, b));
+            return shape_.extremum() ? better(std::move(a), std::move(b)) : strict_float(std::move(a) + std::move(b));
         };
         while (terms.size() > 1) {
             for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);

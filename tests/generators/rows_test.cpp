@@ -232,6 +232,44 @@ TEST_F(Rows, SpecialValues) {
     EXPECT_EQ(results("avg_pool2d", pairs, {infinity, 1, 2, 4}), (std::vector<double>{infinity, 3}));
 }
 
+// Extrema across lanes: NaN in any of their elements, beside infinities of both signs and zeros, which alone make none.
+TEST_F(Rows, ExtremaAcrossLanesSpreadNaN) {
+    constexpr size_t length = 19, width = 40;
+    const std::vector<double> others = {infinity, -infinity, 0, -0.0, 100, -100, 3e38, -3e38};
+    std::vector<double> values(length * width);
+    for (size_t y = 0; y < length; y++)
+        for (size_t x = 0; x < width; x++)
+            values[y * width + x] = y == x ? std::nan("") : x == length ? -infinity : others[(x * 5 + y * (1 + x % 3)) % 8];
+    for (const char *name : {"amax", "amin"}) {
+        const std::vector<double> found = results(name, {{"shape", "19x40"}, {"dim", "0"}}, values);
+        for (size_t x = 0; x < width; x++) {
+            SCOPED_TRACE(fmt::format("{}, column {}", name, x));
+            if (x < length) {
+                EXPECT_TRUE(std::isnan(found[x]));
+                continue;
+            }
+            double best = values[x];
+            for (size_t y = 0; y < length; y++)
+                best =
+                    name == std::string("amax") ? std::max(best, values[y * width + x]) : std::min(best, values[y * width + x]);
+            EXPECT_EQ(found[x], static_cast<double>(bf16_float(bf16_truncate(static_cast<float>(best)))));
+        }
+    }
+}
+
+// An element takes a comparison, a copy, and what tells whether it is a number, of the adder or of the multiplier.
+TEST_F(Rows, ExtremaAcrossLanesTakeThreeOperationsAnElement) {
+    if (!machine.timed()) return;
+    const auto workload = find_operator("amax").workload({{"shape", "128x64"}, {"dim", "0"}});
+    const KernelDefinition kernel = workload->build(machine, workload->naive_point(machine));
+    const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine,
+                                     {TensorData(128 * 64, bf16_truncate(0.5f))});
+    ASSERT_TRUE(run.result.ok) << run.result.error;
+    const auto operations = [&](Unit unit) { return run.result.counters.unit_operations[static_cast<size_t>(unit)]; };
+    constexpr uint64_t vectors = 128 * 2;
+    EXPECT_LT(operations(Unit::Alu) + operations(Unit::Mul), vectors * 7 / 2);
+}
+
 // Rows that nothing waits for overlap: the draft then puts the lanes' time first, not the latency of a row's sums.
 TEST_F(Rows, DraftOfRowsThatOverlap) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
