@@ -28,12 +28,23 @@ int64_t ring_slots(const RowShape &shape, const Machine &machine, int64_t rows) 
 // Kernels that only have rows made for them do not skew.
 bool is_skewed(const Point &point) { return point.contains("skewed") && point["skewed"] != 0; }
 
+bool is_beside(const Point &point) { return point.contains("beside") && point["beside"] != 0; }
+
 // Rows in straight-line code come from all pads where they can: each pad has neighbouring rows, and its transfers are in other
 // pages of the DRAM than those of the next pad.
 bool rows_apart(const RowShape &shape, const Machine &machine, const Point &point) {
     const int64_t block = point["rows"], rows = point["row_unroll"];
-    return machine.timed() && shape.rows % block == 0 && block > rows && rows % machine.pad.count == 0 &&
+    return machine.timed() && !is_beside(point) && shape.rows % block == 0 && block > rows && rows % machine.pad.count == 0 &&
            shape.length % lanes == 0;
+}
+
+// Rows of a block that are beside each other: as many as have lanes and divide it, and the first row of a last one that begins
+// earlier, in turns of those in straight-line code. 0: there are none.
+int64_t rows_beside(const RowShape &shape, const Point &point) {
+    const int64_t all = std::gcd(shape.rows, point["rows"]), unrolled = point["row_unroll"];
+    int64_t rows = std::min<int64_t>(all, lanes) / unrolled * unrolled;
+    while (rows > 0 && all % rows != 0) rows -= unrolled;
+    return rows;
 }
 
 // All rows in the pads, those that are apart in turns of so many neighbours: those of two transfers, or of one. Every other pad
@@ -51,8 +62,8 @@ int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point
 // Is all in the pads and one loop over rows, beside which it comes and goes?
 bool streams(const RowShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t least_transfers = 4;
-    if (!machine.timed() || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() || point["grouped"] != 0 ||
-        shape.length % lanes != 0)
+    if (!machine.timed() || is_beside(point) || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() ||
+        point["grouped"] != 0 || shape.length % lanes != 0)
         return false;
     if (shape.rows * shape.vectors() < least_transfers * machine.pad.count * machine.sdma.max_rows) return false;
     return rows_apart(shape, machine, point) ? neighbours_of(shape, machine, point) > 0
@@ -96,26 +107,36 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
                    shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("skewed", "the passes over a row are one loop, each on another row",
                    may_skew ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    const bool may_be_beside = cost.beside && shape.is_short() && shape.rows > 1;
+    if (cost.beside) {
+        space.parameter("beside", "what lanes make of a number of a row is made of many rows' at once",
+                        may_be_beside ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+        constexpr int64_t least = 4;
+        space.constraint(
+            "beside", {"beside", "rows", "row_unroll", "vector_unroll"},
+            "Rows that are beside each other are some, each of them in straight-line code.", [=](const Point &point) {
+                return point["beside"] == 0 || (point["vector_unroll"] == vectors && rows_beside(shape, point) >= least);
+            });
+    }
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
-    space.constraint("pads", {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"},
-                     "The rows of a block and of its results fit the pads.", [=](const Point &point) {
-                         const int64_t unroll = point["vector_unroll"], block = point["rows"],
-                                       straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
-                         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
-                         std::vector<PadUse> uses(
-                             static_cast<size_t>(1 + cost.row_tensors),
-                             {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
-                         // Rows that wait for later passes, and the tensors' own.
-                         const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1,
-                                       kept = is_skewed(point) ? cost.row_tensors : 0;
-                         uses.insert(
-                             uses.end(),
-                             static_cast<size_t>((steps_in_pads(shape, point, cost) + kept) * waiting * point["row_unroll"]),
-                             {vectors, round});
-                         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
-                         return fit_pads(machine, uses);
-                     });
+    std::vector<std::string> pads_depend_on = {"rows", "row_unroll", "vector_unroll", "stored", "grouped", "skewed"};
+    if (cost.beside) pads_depend_on.emplace_back("beside");
+    space.constraint("pads", pads_depend_on, "The rows of a block and of its results fit the pads.", [=](const Point &point) {
+        const int64_t unroll = point["vector_unroll"], block = point["rows"],
+                      straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
+        const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
+        std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors),
+                                 {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
+        // Rows that wait for later passes, and the tensors' own.
+        const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1,
+                      kept = is_skewed(point) ? cost.row_tensors : 0;
+        uses.insert(uses.end(), static_cast<size_t>((steps_in_pads(shape, point, cost) + kept) * waiting * point["row_unroll"]),
+                    {vectors, round});
+        uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
+        if (is_beside(point)) uses.push_back({rows_beside(shape, point) * vectors, round});
+        return fit_pads(machine, uses);
+    });
     space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"},
                      "Passes that become one loop take the rows of a block side by side, as many vectors of each part of them "
                      "at a time, and their sums are rows through the array.",
@@ -200,6 +221,20 @@ double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Po
     return (static_cast<double>(shape.rows) / rows + two_passes_behind * (cost.passes - 1)) * std::max(compute, moved);
 }
 
+// Rows whose numbers are beside each other, in passes over as many: what a row and its vectors take, latencies that rows in
+// straight-line code share, and the lanes that make the numbers. A block that begins earlier is as long as the others.
+double rows_beside_draft(const RowShape &shape, const Point &point) {
+    constexpr double of_row = 14, of_vector = 15, waits = 85, of_lanes = 400, of_reduction = 20, miss = 20;
+    constexpr int64_t resident_vectors = 32;
+    const int64_t rows = std::min(point["rows"], shape.rows), unrolled = point["row_unroll"];
+    const auto vectors = static_cast<double>(shape.vectors());
+    double row = of_row + of_vector * vectors + waits / static_cast<double>(unrolled) +
+                 of_lanes / static_cast<double>(rows_beside(shape, point));
+    if (point["reduced"] != 0) row += of_reduction * (vectors - 1);
+    if (unrolled * shape.vectors() > resident_vectors) row += miss * vectors;
+    return static_cast<double>(ceil_div(shape.rows, rows) * rows) * row;
+}
+
 }  // namespace
 
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost) {
@@ -246,7 +281,9 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     const double blocks = rows / static_cast<double>(std::min(point["rows"], shape.rows));
     // Stages of iterations that overlap run idle at both ends of a block.
     const double idle = !overlaps ? 0 : point["stored"] != 0 ? 4 : 2;
-    const double compute = (rows / unrolled_rows + blocks * idle) * iteration + (unrolled >= vectors ? blocks * block_cost : 0),
+    const double compute = is_beside(point) ? rows_beside_draft(shape, point) + blocks * block_cost
+                                            : (rows / unrolled_rows + blocks * idle) * iteration +
+                                                  (unrolled >= vectors ? blocks * block_cost : 0),
                  bytes = 2 * rows * static_cast<double>(shape.length);
     const double moved = static_cast<double>(1 + cost.row_tensors) * bytes,
                  first = streams(shape, machine, point) ? 0 : moved / blocks / bytes_per_cycle;
@@ -259,6 +296,7 @@ std::string row_words(const RowShape &shape, const Point &point) {
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";
     text += point["reduced"] != 0 ? ", sums by the reduction unit" : "";
     text += point["grouped"] != 0 ? ", summed as weights of the array" : "";
+    text += is_beside(point) ? ", their numbers beside each other" : "";
     if (is_skewed(point)) return text + fmt::format("; {} vectors at a time, all passes in one loop", point["vector_unroll"]);
     return text + (point["vector_unroll"] < shape.vectors() ? fmt::format("; {} vectors at a time", point["vector_unroll"])
                    : point["stored"] != 0                   ? "; steps in the pads"
@@ -279,7 +317,8 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       skewed_(is_skewed(point)),
       apart_(rows_apart(shape, machine, point)),
       streams_(point.contains("skewed") && streams(shape, machine, point)),
-      columns_(in_columns(shape, machine)),
+      columns_(!is_beside(point) && in_columns(shape, machine)),
+      beside_(is_beside(point) ? static_cast<int>(rows_beside(shape, point)) : 0),
       neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
       parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
       prefix_(std::move(prefix)),
@@ -339,6 +378,27 @@ void RowKernel::each_light(Func step) {
     if (!makes_again()) each(std::move(step));
 }
 void RowKernel::single(Func step) { single_.push_back(std::move(step)); }
+void RowKernel::each_before(Func step) {
+    if (beside_ > 0) before_.push_back(std::move(step));
+}
+
+Expr RowKernel::in_lanes(const std::string &name, Func number, const std::function<Expr(const Expr &)> &made) {
+    numbers_ = Func(name + "_numbers");
+    made_ = Func(name);
+    const Var l("l"), b("b");
+    if (beside_ == 0) {
+        numbers_(l, m) = bf16(number(m));
+        made_(l, m) = made(numbers_(l, m));
+        lanes_of(numbers_, l);
+        lanes_of(made_, l);
+        return made_(n % lanes, m);
+    }
+    rows_beside_ = RDom(0, beside_, name + "_rows");
+    numbers_(l, b) = bf16(1.0f);
+    numbers_(l, b) = select(l == rows_beside_, bf16(number(b * beside_ + rows_beside_)), numbers_(l, b));
+    made_(l, b) = made(numbers_(l, b));
+    return made_(m % beside_, m / beside_);
+}
 void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(step), std::move(lane)); }
 
 // 32 vectors (or fewer, and zeros) are the weights of the array, through which one row of ones goes: lane w is the sum of
@@ -576,6 +636,14 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
         in_registers({step});
     }
     for (Sum &s : sums_) schedule_sum(s, row);
+    if (beside_ == 0) schedule_extrema(row);
+    if (sums_with_ones()) {
+        ones_.vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
+        in_registers({ones_});
+    }
+}
+
+void RowKernel::schedule_extrema(const LoopLevel &row) {
     for (Extremum &x : extrema_) {
         x.value.compute_at(row).update().atomic().vectorize(x.all, lanes);
         x.lanes.compute_at(row).bound_extent(x.lane, lanes).bound_extent(x.side, x.sides).vectorize(x.lane, lanes);
@@ -596,10 +664,6 @@ void RowKernel::schedule_steps(const LoopLevel &row) {
             }
         }
         in_registers({x.lanes, x.value});
-    }
-    if (sums_with_ones()) {
-        ones_.vectorize(k_, lanes).bound(k_, 0, lanes).bound(w_, 0, lanes);
-        in_registers({ones_});
     }
 }
 
@@ -646,6 +710,7 @@ void RowKernel::schedule_rows(Func result) {
     if (together > 0) out_.split(mi, Var("mp"), mi, together);
     schedule_inputs(out_, mo);
     hold_block(result, out_, mo);
+    if (beside_ > 0) return schedule_beside(result);
     const Var mp("pad_unroll");
     Var row = m;
     if (apart_) {
@@ -669,6 +734,26 @@ void RowKernel::schedule_rows(Func result) {
         result.reorder(inner);
     }
     schedule_steps(skewed_ ? LoopLevel(out_, mo) : LoopLevel(result, row));
+}
+
+// Rows that are beside each other: what is before their numbers, the numbers, what is made of those, and the results.
+void RowKernel::schedule_beside(Func result) {
+    result.split(m, m, unrolled_row_, beside_);
+    over_vectors(result);
+    const LoopLevel rows(result, m);
+    for (Func step : before_) {
+        step.compute_at(rows).bound_extent(n, padded()).bound_extent(m, beside_);
+        if (row_unroll_ > 1) step.split(m, m, unrolled_row_, row_unroll_);
+        over_vectors(step);
+        in_pads({step});
+    }
+    const Var lane = numbers_.args()[0], group = numbers_.args()[1];
+    for (Func f : {numbers_, made_}) f.compute_at(rows).bound_extent(lane, lanes).vectorize(lane, lanes).bound_extent(group, 1);
+    const RVar turn("turn"), unrolled("r_unroll");
+    numbers_.update().split(rows_beside_, turn, unrolled, row_unroll_).reorder(lane, unrolled, turn).vectorize(lane, lanes);
+    in_registers({numbers_, made_});
+    schedule_extrema(LoopLevel(before_.at(0), row_unroll_ > 1 ? unrolled_row_ : m));
+    schedule_steps(LoopLevel(numbers_, unrolled));
 }
 
 // What is in the pads instead of `result`.

@@ -1,6 +1,7 @@
 // What kernels that work along the rows of a matrix share: rows in the pads, blocks of them, sums through the array.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,13 +43,15 @@ struct RowCost {
     double packets = 0;                   // that a vector of straight-line code takes; 0: half as many as it has operations
     double row_operations = 0;            // lane operations a row of the unit that has most, beside those of its vectors
     double row_packets = 0;               // packets a row, beside those of its vectors
+    bool beside = false;                  // may numbers of rows be made beside each other? RowKernel::in_lanes()
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a
 // row in straight-line code: all of them, or a part that divides them; `reduced`, whether the reduction unit sums 32 lanes
 // where rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights;
 // `stored`, whether the steps of such a row in straight-line code are in the pads, where they do not fill the registers;
-// `skewed`, whether its passes, which are loops, are one loop, each on another row. Rows of the pads that the steps of a row
+// `skewed`, whether its passes, which are loops, are one loop, each on another row; `beside`, whether what the lanes make of a
+// number of a row is made of those of many short rows at once. Rows of the pads that the steps of a row
 // take for each of its vectors.
 int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost);
 
@@ -84,6 +87,14 @@ public:
     void single(Halide::Func step);
     void lanes_of(Halide::Func step, Halide::Var lane);
 
+    // One that is in the pads where numbers of rows are made beside each other, which are between its two readers; else each
+    // reader makes it.
+    void each_before(Halide::Func step);
+    // What lanes make of a number of each row, for element n of row m: in all lanes of a vector for each row, or beside each
+    // other, each row's in a lane of its own.
+    Halide::Expr in_lanes(const std::string &name, Halide::Func number,
+                          const std::function<Halide::Expr(const Halide::Expr &)> &made);
+
     // The sum of a row of bf16 values in float32: 32 at a time through the array or the reduction unit, with the same result,
     // rounded to bf16, these in float32. Of rows that fill the array, up to 32 of these are first added in float32 and rounded.
     Halide::Func sum(const std::string &name, Halide::Func values);
@@ -113,6 +124,7 @@ private:
     void schedule_inputs(Halide::Func consumer, const Halide::Var &block);
     void over_vectors(Halide::Func step);
     void schedule_rows(Halide::Func result);
+    void schedule_beside(Halide::Func result);
     Halide::Func schedule_columns(const Halide::Func &result);
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector,
                        std::vector<Halide::VarOrRVar> around);
@@ -130,6 +142,7 @@ private:
     Halide::Expr row_in_pads(const Halide::Expr &row) const;
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(const Halide::LoopLevel &row);
+    void schedule_extrema(const Halide::LoopLevel &row);
     struct Sum {
         Halide::Func part, block, total;
         Halide::Var lane;
@@ -160,6 +173,7 @@ private:
     // Rows that end inside a vector: each vector of all rows of a block lies beside that of the next row in a pad, so that one
     // transfer has that of many rows. As rows lie, the last vector of each is a transfer of its own.
     bool columns_;
+    int beside_;      // rows whose numbers are made beside each other; 0: each row's by itself
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
     int parts_;       // of a row that fills the array, each rounded; 0 of others
@@ -170,6 +184,9 @@ private:
     std::vector<Input> inputs_;
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;
+    std::vector<Halide::Func> before_;
+    Halide::Func numbers_, made_;  // of rows beside each other
+    Halide::RDom rows_beside_;
     std::vector<Sum> sums_;
     std::vector<Extremum> extrema_;
 };

@@ -75,6 +75,7 @@ RowCost softmax_cost(bool logarithm) {
     cost.steps_in_pads = 1;
     cost.row_operations = logarithm ? 40 : 0;
     cost.row_packets = logarithm ? 70 : 0;
+    cost.beside = logarithm;
     return cost;
 }
 
@@ -87,18 +88,14 @@ public:
     Expr element(RowKernel &k) const override {
         const Func x = k.rows_of("X", -infinity);
         const Func largest = k.largest("largest", x);
-        Func e("e"), inverse("inverse");
-        e(k.n, k.m) = machine_exp(strict_float(x(k.n, k.m) - bf16(largest(k.m))));
+        Func centred("centred"), e("e"), inverse("inverse");
+        centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(largest(k.m)));
+        e(k.n, k.m) = machine_exp(centred(k.n, k.m));
         k.each(e);
         const Func total = k.sum("total", e);
         if (logarithm_) {
-            const Var l("l");
-            Func spread("spread"), log_total("log_total");
-            spread(l, k.m) = bf16(total(k.m));
-            log_total(l, k.m) = lane_math::logarithm(spread(l, k.m));
-            k.lanes_of(spread, l);
-            k.lanes_of(log_total, l);
-            return strict_float(strict_float(x(k.n, k.m) - bf16(largest(k.m))) - log_total(k.n % 32, k.m));
+            k.each_before(centred);
+            return strict_float(centred(k.n, k.m) - k.in_lanes("log_total", total, lane_math::logarithm));
         }
         inverse(k.m) = machine_rcp(total(k.m));
         k.single(inverse);

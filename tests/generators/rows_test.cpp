@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "isa/vectors.h"
 #include "tests/generators/rows.h"
 #include "tests/support/error_of.h"
 
@@ -268,6 +269,49 @@ TEST_F(Rows, ExtremaAcrossLanesTakeThreeOperationsAnElement) {
     const auto operations = [&](Unit unit) { return run.result.counters.unit_operations[static_cast<size_t>(unit)]; };
     constexpr uint64_t vectors = 128 * 2;
     EXPECT_LT(operations(Unit::Alu) + operations(Unit::Mul), vectors * 7 / 2);
+}
+
+// A logarithm in lanes for many rows: the same results, NaN of a row in none beside it, and far fewer operations.
+TEST_F(Rows, LogarithmsOfShortRowsAreMadeBesideEachOther) {
+    constexpr int64_t rows = 48;
+    for (const int64_t length : {20, 50, 70, 100}) {
+        const std::shared_ptr<const Workload> workload =
+            find_operator("log_softmax").workload({{"shape", fmt::format("{}x{}", rows, length)}});
+        const auto point = [&](int64_t beside, int64_t row_unroll, int64_t reduced) {
+            return Point{{"rows", 16},
+                         {"row_unroll", row_unroll},
+                         {"vector_unroll", tiles_of(length)},
+                         {"reduced", reduced},
+                         {"stored", 0},
+                         {"grouped", 0},
+                         {"skewed", 0},
+                         {"beside", beside}};
+        };
+        const Space space = workload->space(machine);
+        if (!violation(space, point(1, 4, 0)).empty()) continue;  // small pads
+        SCOPED_TRACE(length);
+        for (const int64_t row_unroll : {1, 4})
+            for (const int64_t reduced : {0, 1})
+                EXPECT_EQ(Evaluator(workload, machine).verify(point(1, row_unroll, reduced)), "") << row_unroll << reduced;
+        TensorData data;
+        for (int64_t at = 0; at < rows * length; at++)
+            data.push_back(bf16_truncate(at == 5 * length ? std::nanf("") : static_cast<float>(at * 7 % 16)));
+        const auto run = [&](const Point &at) {
+            const KernelDefinition kernel = workload->build(machine, at);
+            KernelRun made = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, {data});
+            EXPECT_TRUE(made.result.ok) << made.result.error;
+            return made;
+        };
+        const KernelRun beside = run(point(1, 4, 0)), alone = run(point(0, 4, 0));
+        EXPECT_EQ(beside.outputs, alone.outputs);
+        for (int64_t at = 0; at < rows * length; at++)
+            EXPECT_EQ(std::isnan(bf16_float(beside.outputs.at(0)[static_cast<size_t>(at)])), at / length == 5) << at;
+        const auto operations = [](const KernelRun &made) {
+            const auto &counts = made.result.counters.unit_operations;
+            return counts[static_cast<size_t>(Unit::Alu)] + counts[static_cast<size_t>(Unit::Mul)];
+        };
+        EXPECT_LT(operations(beside), operations(alone) / 2);
+    }
 }
 
 // Rows that nothing waits for overlap: the draft then puts the lanes' time first, not the latency of a row's sums.
