@@ -252,9 +252,10 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     if (is_skewed(point))
         return start + skewed_rows_draft(shape, machine, point, cost,
                                          static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps}));
+    const double own_numbers = is_beside(point) ? static_cast<double>(rows_beside(shape, point)) : 1;
     if (!machine.timed())
-        return rows * vectors * operations(cost) / 3 + rows / static_cast<double>(point["rows"]) * 10 +
-               rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
+        return rows * (vectors * operations(cost) / 3 + cost.row_packets / own_numbers) +
+               rows / static_cast<double>(point["rows"]) * 10 + rows / unrolled_rows * 4 + (point["reduced"] != 0 ? 0 : 40);
     const double unit = static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps});
     const bool overlaps = rows_overlap(shape, machine, point, cost, unit);
     // Weights of the array take fewer packets than rows whose sums the scalar unit adds.
