@@ -120,9 +120,9 @@ private:
     // Masks are few: each is made just before it is read.
     void make_masks_late(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &order,
                          const std::vector<int> &window, int interval);
+    class PlacedOps;
     // Gives an operation a cycle whatever is there, another one than it was `forced` to before; the operations that lose
     // theirs, or nothing if no cycle can be its own. Those late in `turn` lose theirs first.
-    class PlacedOps;
     std::optional<std::vector<int>> place_evicting(ScheduleGraph &graph, ResourceTable &table, const PlacedOps &placed, int i,
                                                    std::pair<int, int> limits, int interval, int &forced,
                                                    const std::vector<int> &turn) const;
@@ -172,16 +172,16 @@ private:
     // Of rows that follow each other evenly, by operation of the first row: those that read a vector of it. In a packet with
     // one of them it would meet another row's vector in the same bank.
     std::vector<std::vector<int>> readers_beside_;
-    std::map<Unit, int> operations_of_;
-    std::map<Unit, int> first_of_;   // of rows that follow each other evenly: the cycle of the first operation of a unit
-    std::vector<int> wanted_;        // the earliest cycle that suits an operation
-    bool spread_transfers_ = false;  // do transfers have their cycles at even distances?
-    int turn_ = 0;                   // cycles by which the loop's boundary will move
-    int packed_ = 0;                 // of so many packets of a lane unit's intervals one is kept free; 0: none
-    bool evicting_ = false;          // was the shortest interval found by evictions?
-    bool displacing_ = false;        // do operations take the cycles of others?
-    bool overlapping_ = false;       // may an operation be in another stage than the first?
-    int longest_ = 0;                // greatest height
+    std::map<Unit, int> operations_of_;  // of the loop, by unit
+    std::map<Unit, int> first_of_;       // of rows that follow each other evenly: the cycle of the first operation of a unit
+    std::vector<int> wanted_;            // the earliest cycle that suits an operation
+    bool spread_transfers_ = false;      // do transfers have their cycles at even distances?
+    int turn_ = 0;                       // cycles by which the loop's boundary will move
+    int packed_ = 0;                     // of so many packets of a lane unit's intervals one is kept free; 0: none
+    bool evicting_ = false;              // was the shortest interval found by evictions?
+    bool displacing_ = false;            // do operations take the cycles of others?
+    bool overlapping_ = false;           // may an operation be in another stage than the first?
+    int longest_ = 0;                    // greatest height
 };
 
 }  // namespace atalla::codegen

@@ -244,10 +244,10 @@ private:
                 shared_maximum(shape_.y, row, [&](const Expr &at) { return found(w % of_part, part, 0, at); });
         } else {
             column_(l, w, z, t, b, o) = found(w % of_part, part, row, 0);
-        }
-        if (kernel > 1 && !shares(shape_.y, blocks_.back_rows)) {
-            below_ = RDom(1, kernel - 1, "under");
-            column_(l, w, z, t, b, o) = larger_number(found(w % of_part, part, row, below_), column_(l, w, z, t, b, o));
+            if (kernel > 1) {
+                below_ = RDom(1, kernel - 1, "under");
+                column_(l, w, z, t, b, o) = larger_number(found(w % of_part, part, row, below_), column_(l, w, z, t, b, o));
+            }
         }
         Expr product = bf16(0.0f);
         for (int tap = 0; tap < kernel; tap++)
