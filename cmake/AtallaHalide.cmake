@@ -17,13 +17,10 @@ find_package(Halide 21 REQUIRED COMPONENTS Halide shared)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 
-# One compilation of Halide.h for the whole tree. OpenMP is part of it because a compiler accepts a precompiled header
-# only under the language options it was made with.
-set(halide_pch_source "${PROJECT_BINARY_DIR}/halide_pch.cpp")
-file(CONFIGURE OUTPUT "${halide_pch_source}" CONTENT "// Holds the precompiled Halide.h.\n")
-add_library(atalla_halide_pch STATIC "${halide_pch_source}")
-target_link_libraries(atalla_halide_pch PUBLIC Halide::Halide OpenMP::OpenMP_CXX Threads::Threads)
-target_precompile_headers(atalla_halide_pch PRIVATE <Halide.h>)
+# One compilation of Halide.h for all layers. OpenMP is part of it because a compiler accepts a precompiled header only under the
+# language options it was made with.
+set(ATALLA_HALIDE Halide::Halide OpenMP::OpenMP_CXX Threads::Threads)
+atalla_precompiled(halide_pch DEPENDS ${ATALLA_HALIDE} HEADERS <Halide.h>)
 
 # Halide and the code generator allocate small nodes all the time, on every thread: programs get an allocator made for that. The
 # sanitizers bring their own.
@@ -35,7 +32,8 @@ endif()
 # The installed tools find libHalide.so beside the other installed parts of atalla-tune.
 install(FILES $<TARGET_FILE:Halide::Halide> DESTINATION ${ATALLA_INSTALL_PRIVATE_LIBDIR})
 
-# atalla_use_halide(target): links Halide and OpenMP and uses the shared precompiled header. Programs get the allocator as well.
+# atalla_use_halide(target [pch]): links Halide and OpenMP and uses the precompiled headers of `pch`, by default Halide.h alone. Programs get
+# the allocator as well.
 function(atalla_use_halide target)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "EXECUTABLE")
@@ -47,8 +45,10 @@ function(atalla_use_halide target)
     else()
         set(visibility PUBLIC)
     endif()
-    target_link_libraries(${target} ${visibility} Halide::Halide OpenMP::OpenMP_CXX Threads::Threads)
-    target_precompile_headers(${target} REUSE_FROM atalla_halide_pch)
+    target_link_libraries(${target} ${visibility} ${ATALLA_HALIDE})
+    set(pch halide_pch ${ARGN})
+    list(GET pch -1 pch)
+    target_precompile_headers(${target} REUSE_FROM atalla_${pch})
 endfunction()
 
 # atalla_halide_library(name SOURCES a.cpp ... DEPENDS other ...): an atalla_library that uses Halide.

@@ -61,43 +61,67 @@ function(atalla_thin target)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
-# atalla_tool(name [HALIDE] DEPENDS ...): tools/<name>.cpp becomes the installed program atalla-<name>.
-# HALIDE, here and below: the sources include Halide.h and use its shared precompiled header.
+# atalla_precompiled(name DEPENDS library ... HEADERS <header> ...): headers that are compiled once for the targets that take them by
+# target_precompile_headers(target REUSE_FROM atalla_<name>).
+function(atalla_precompiled name)
+    cmake_parse_arguments(ARG "" "" "DEPENDS;HEADERS" ${ARGN})
+    set(source ${PROJECT_BINARY_DIR}/${name}.cpp)
+    file(CONFIGURE OUTPUT ${source} CONTENT "// Holds precompiled headers.\n")
+    add_library(atalla_${name} STATIC ${source})
+    target_link_libraries(atalla_${name} PUBLIC ${ARG_DEPENDS})
+    target_precompile_headers(atalla_${name} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+# atalla_tool(name [HALIDE] [SOURCES more.cpp ...] DEPENDS ...): tools/<name>.cpp becomes the installed program atalla-<name>.
+# HALIDE, here and below: the sources include Halide.h.
 function(atalla_tool name)
-    cmake_parse_arguments(ARG "HALIDE" "" "DEPENDS" ${ARGN})
-    add_executable(atalla-${name} ${PROJECT_SOURCE_DIR}/tools/${name}.cpp)
+    cmake_parse_arguments(ARG "HALIDE" "" "SOURCES;DEPENDS" ${ARGN})
+    add_executable(atalla-${name} ${name}.cpp ${ARG_SOURCES})
     target_link_libraries(atalla-${name} PRIVATE ${ARG_DEPENDS})
     atalla_thin(atalla-${name})
     if(ARG_HALIDE)
-        atalla_use_halide(atalla-${name})
+        atalla_use_halide(atalla-${name} halide_tool_pch)
+    else()
+        target_precompile_headers(atalla-${name} REUSE_FROM atalla_tool_pch)
     endif()
     install(TARGETS atalla-${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
-# atalla_test(name [HALIDE] [LONG] SOURCES a.cpp ... DEPENDS ...): one GoogleTest program test_<name>, one ctest entry.
-# LONG: left out of `./atalla test` unless it is given --long.
-function(atalla_test name)
-    cmake_parse_arguments(ARG "HALIDE;LONG" "" "SOURCES;DEPENDS" ${ARGN})
+# atalla_test_program(name [HALIDE] SOURCES a.cpp ... DEPENDS ...): GoogleTest program test_<name>.
+function(atalla_test_program name)
+    cmake_parse_arguments(ARG "HALIDE" "" "SOURCES;DEPENDS" ${ARGN})
     add_executable(test_${name} ${ARG_SOURCES})
-    target_link_libraries(test_${name} PRIVATE ${ARG_DEPENDS} atalla_source_path GTest::gtest_main GTest::gmock)
+    target_link_libraries(test_${name} PRIVATE ${ARG_DEPENDS} atalla_source_path GTest::gtest_main GTest::gmock fmt::fmt)
     atalla_thin(test_${name})
     if(ARG_HALIDE)
-        atalla_use_halide(test_${name})
-    endif()
-    add_test(NAME ${name} COMMAND test_${name})
-    atalla_test_properties(${name})
-    if(ARG_LONG)
-        set_tests_properties(${name} PROPERTIES LABELS long)
+        atalla_use_halide(test_${name} halide_test_pch)
+    else()
+        target_precompile_headers(test_${name} REUSE_FROM atalla_test_pch)
     endif()
 endfunction()
 
-# atalla_test_properties(name): what every ctest entry shares. Halide is not built with sanitizers, so containers that
-# cross its interface must not be checked for overflow.
+# atalla_test_run(name program [LONG] [SETTINGS NAME=value ...]): a ctest entry that runs test_<program>, with variables of the environment that
+# tests/support/settings.h reads. LONG: left out of `./atalla test` unless it is given --long.
+function(atalla_test_run name program)
+    cmake_parse_arguments(ARG "LONG" "" "SETTINGS" ${ARGN})
+    add_test(NAME ${name} COMMAND test_${program})
+    atalla_test_properties(${name})
+    set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ${ARG_SETTINGS})
+    if(ARG_LONG)
+        set_tests_properties(${name} PROPERTIES LABELS long TIMEOUT 7200)
+    endif()
+endfunction()
+
+# atalla_test(name [HALIDE] SOURCES a.cpp ... DEPENDS ...): a program and one ctest entry that runs it.
+function(atalla_test name)
+    atalla_test_program(${name} ${ARGN})
+    atalla_test_run(${name} ${name})
+endfunction()
+
 function(atalla_test_properties name)
     set_tests_properties(${name} PROPERTIES TIMEOUT 900)
     if(ATALLA_SANITIZE)
-        set_tests_properties(${name} PROPERTIES
-            ENVIRONMENT "ASAN_OPTIONS=detect_container_overflow=0;UBSAN_OPTIONS=print_stacktrace=1")
+        set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT ASAN_OPTIONS=detect_container_overflow=0 UBSAN_OPTIONS=print_stacktrace=1)
     endif()
 endfunction()
 

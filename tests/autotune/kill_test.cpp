@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/autotune/synthetic.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
@@ -59,8 +60,9 @@ TEST(Kills, AreSurvivedAtAnyMoment) {
         });
     };
     Random random(11);
+    const int attempts = test_rounds(10);
     int kills = 0;
-    for (int attempt = 0; attempt < ATALLA_TEST_KILLS; attempt++) {
+    for (int attempt = 0; attempt < attempts; attempt++) {
         const int64_t before = rows(file), ended_before = ended.value();
         const pid_t child = start(std::chrono::microseconds(500));
         std::this_thread::sleep_for(std::chrono::microseconds(random.below(25'000)));
@@ -71,7 +73,7 @@ TEST(Kills, AreSurvivedAtAnyMoment) {
         EXPECT_LE(ended.value() - ended_before - (now - before), threads) << "more is lost than the trials under way";
         ASSERT_EQ(Database(file).integrity(), "ok");
     }
-    EXPECT_GE(kills, ATALLA_TEST_KILLS / 4) << "most runs ended before they were killed";
+    EXPECT_GE(kills, attempts / 4) << "most runs ended before they were killed";
     ASSERT_EQ(wait_for(start(std::chrono::microseconds(0))), 0);
     Database undisturbed(folder / "undisturbed.db");
     const pid_t child = start_child([&] {

@@ -13,13 +13,14 @@
 #include "isa/error.h"
 #include "tests/generators/random_workloads.h"
 #include "tests/generators/sampled_point.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
 
-constexpr int rounds = ATALLA_TEST_ROUNDS;
+const int rounds = test_rounds(1);
 // What moves data and what broadcasts has more ways to be wrong in its sizes than in its arithmetic, and is quick.
-constexpr int rounds_of_movement = std::max(rounds, 5), rounds_of_expressions = std::max(rounds, 6);
+const int rounds_of_movement = std::max(rounds, 5), rounds_of_expressions = std::max(rounds, 6);
 
 struct Tally {
     int shapes = 0;
@@ -28,7 +29,7 @@ struct Tally {
 
 class EveryOperator : public testing::Test {
 protected:
-    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    const Machine machine = find_machine(test_machine());
 
     // So many different workloads, or as many as a few times that many draws give.
     Tally check(const Operator &op, const ArgumentsOf &arguments_of, int wanted) {

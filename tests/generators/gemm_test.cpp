@@ -17,6 +17,7 @@
 #include "isa/vectors.h"
 #include "schedules/random.h"
 #include "tests/generators/sampled_point.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
@@ -25,7 +26,7 @@ constexpr int shapes = 110;
 
 class Gemm : public testing::Test {
 protected:
-    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    const Machine machine = find_machine(test_machine());
     const Operator &op = find_operator("gemm");
 
     // Mostly small sizes, and the edges of whole vectors.

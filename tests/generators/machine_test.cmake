@@ -1,15 +1,13 @@
-# atalla_machine_test(name [ROUNDS n] [LONG_ROUNDS n] SOURCES a.cpp ... DEPENDS ...): a test program for each machine, test_<name>_<machine>,
-# which ATALLA_TEST_MACHINE names. With LONG_ROUNDS also test_<name>_long_<machine>, behind --long; ATALLA_TEST_ROUNDS tells the two apart.
+# atalla_machine_test(name [LONG_ROUNDS n] SOURCES a.cpp ... DEPENDS ...): a program and an entry of ctest for each machine, <name>_<machine>. With
+# LONG_ROUNDS also <name>_long_<machine>, behind --long.
 function(atalla_machine_test name)
-    cmake_parse_arguments(ARG "" "ROUNDS;LONG_ROUNDS" "SOURCES;DEPENDS" ${ARGN})
+    cmake_parse_arguments(ARG "" "LONG_ROUNDS" "SOURCES;DEPENDS" ${ARGN})
+    atalla_test_program(${name} HALIDE SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
     foreach(machine ax01 ax01-psum fsim)
         string(MAKE_C_IDENTIFIER ${machine} suffix)
-        atalla_test(${name}_${suffix} HALIDE SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
-        target_compile_definitions(test_${name}_${suffix} PRIVATE ATALLA_TEST_MACHINE="${machine}" $<$<BOOL:${ARG_ROUNDS}>:ATALLA_TEST_ROUNDS=${ARG_ROUNDS}>)
+        atalla_test_run(${name}_${suffix} ${name} SETTINGS ATALLA_TEST_MACHINE=${machine})
         if(ARG_LONG_ROUNDS)
-            atalla_test(${name}_long_${suffix} HALIDE LONG SOURCES ${ARG_SOURCES} DEPENDS ${ARG_DEPENDS})
-            target_compile_definitions(test_${name}_long_${suffix} PRIVATE ATALLA_TEST_MACHINE="${machine}" ATALLA_TEST_ROUNDS=${ARG_LONG_ROUNDS})
-            set_tests_properties(${name}_long_${suffix} PROPERTIES TIMEOUT 7200)
+            atalla_test_run(${name}_long_${suffix} ${name} LONG SETTINGS ATALLA_TEST_MACHINE=${machine} ATALLA_TEST_ROUNDS=${ARG_LONG_ROUNDS})
         endif()
     endforeach()
 endfunction()

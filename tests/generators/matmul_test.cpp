@@ -13,13 +13,14 @@
 #include "simulator/numerics.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/error_of.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
 
 class Matmul : public testing::Test {
 protected:
-    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    const Machine machine = find_machine(test_machine());
     Random random{20260101};
 
     int64_t size(int64_t largest) {

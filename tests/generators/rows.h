@@ -16,14 +16,16 @@
 #include "schedules/random.h"
 #include "simulator/numerics.h"
 #include "tests/generators/sampled_point.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 
-constexpr int rounds = ATALLA_TEST_ROUNDS;
+// A few random shapes each, and more behind --long.
+inline const int rounds = test_rounds(2);
 
 class Rows : public testing::Test {
 protected:
-    const Machine machine = find_machine(ATALLA_TEST_MACHINE);
+    const Machine machine = find_machine(test_machine());
     Random random{20261121};
 
     int64_t size(int64_t largest) {

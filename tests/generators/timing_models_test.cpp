@@ -5,6 +5,7 @@
 #include "generators/evaluate.h"
 #include "generators/registry.h"
 #include "schedules/random.h"
+#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
@@ -66,18 +67,10 @@ void expect_agreement(const Operator &op, const Machine &machine, uint64_t point
     EXPECT_GT(compared, 0u) << op.name() << " on " << machine.name << ": no kernel to compare";
 }
 
-class TimingModels : public testing::TestWithParam<std::string> {};
-
-TEST_P(TimingModels, AgreeOnEveryOperator) {
-    const Machine machine = find_machine(GetParam());
-    for (const Operator *op : operators()) expect_agreement(*op, machine, ATALLA_POINTS);
+TEST(TimingModels, AgreeOnEveryOperator) {
+    const Machine machine = find_machine(test_machine());
+    for (const Operator *op : operators()) expect_agreement(*op, machine, static_cast<uint64_t>(test_rounds(1)));
 }
-
-INSTANTIATE_TEST_SUITE_P(Machines, TimingModels, testing::Values(ATALLA_TEST_MACHINES), [](const auto &one) {
-    std::string name = one.param;
-    std::erase(name, '-');
-    return name;
-});
 
 }  // namespace
 }  // namespace atalla

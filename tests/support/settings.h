@@ -1,0 +1,21 @@
+// What a test program is told by its environment, so that one program serves several entries of ctest:
+// ATALLA_TEST_MACHINE=fsim ATALLA_TEST_ROUNDS=40 build/release/bin/test_rows.
+#pragma once
+
+#include <cstdlib>
+#include <string>
+
+namespace atalla {
+
+inline std::string test_machine() {
+    const char *machine = std::getenv("ATALLA_TEST_MACHINE");
+    return machine != nullptr ? machine : "ax01";
+}
+
+// How often a test repeats what it draws at random.
+inline int test_rounds(int otherwise) {
+    const char *rounds = std::getenv("ATALLA_TEST_ROUNDS");
+    return rounds != nullptr ? std::stoi(rounds) : otherwise;
+}
+
+}  // namespace atalla
