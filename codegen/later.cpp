@@ -116,35 +116,53 @@ bool transfers_to(const std::vector<Op> &ops, int allocation) {
 }  // namespace
 
 std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_ops, std::vector<Op> ops) {
-    // How often operations make and read a register: all of the loop's, and those here.
-    struct Uses {
+    // How often a register is made and read between two iterations' first makings of it: all of that is a life.
+    struct Life {
         int made = 0, read = 0;
+        bool operator==(const Life &) const = default;
     };
-    std::map<int32_t, Uses> everywhere, here;
-    const auto count = [](const std::vector<Op> &list, std::map<int32_t, Uses> &uses) {
-        for (const Op &op : list) {
-            for (Reg r : reads_of(op)) uses[r.id].read++;
-            if (op.dst.defined()) uses[op.dst.id].made++;
+    std::map<int32_t, Life> whole;  // of the loop's registers
+    std::set<int32_t> read_first;
+    for (const Op &op : loop_ops) {
+        for (Reg r : reads_of(op)) {
+            if (whole[r.id].made == 0) read_first.insert(r.id);
+            whole[r.id].read++;
         }
-    };
-    count(loop_ops, everywhere);
-    count(ops, here);
-    // Whole lives, of one iteration or of several.
-    const auto lives_here = [&](int32_t r) {
-        const Uses all = everywhere[r], some = here[r];
-        return all.made > 0 && some.made % all.made == 0 && some.read == some.made / all.made * all.read;
-    };
-    std::set<int32_t> made;  // before they are read
-    std::set<int32_t> seen;
-    for (const Op &op : ops) {
-        for (Reg r : reads_of(op)) seen.insert(r.id);
-        if (op.dst.defined() && seen.insert(op.dst.id).second && kernel.cls(op.dst) != RegisterClass::Scalar &&
-            op.dst.id > all_lanes.id && lives_here(op.dst.id))
-            made.insert(op.dst.id);
+        if (op.dst.defined()) whole[op.dst.id].made++;
     }
+    const auto may_change = [&](Reg r) {
+        return r.defined() && r.id > all_lanes.id && kernel.cls(r) != RegisterClass::Scalar && !read_first.count(r.id) &&
+               whole[r.id].made > 0;
+    };
+    std::map<int32_t, std::vector<Life>> here;
+    for (const Op &op : ops) {
+        for (Reg r : reads_of(op))
+            if (const auto lives = here.find(r.id); lives != here.end()) lives->second.back().read++;
+        if (!may_change(op.dst)) continue;
+        std::vector<Life> &lives = here[op.dst.id];
+        if (lives.empty() || lives.back().made == whole[op.dst.id].made) lives.emplace_back();
+        lives.back().made++;
+    }
+    // Masks are few: each life has a register of its own. The lives of a vector, which follow each other, share one.
+    const auto all_whole = [&](Reg r) {
+        return std::ranges::all_of(here[r.id], [&](const Life &life) { return life == whole[r.id]; });
+    };
     Renaming names;
-    for (int32_t r : made) names[r] = kernel.register_like(Reg{r});
-    for (Op &op : ops) rename(op, names);
+    std::map<int32_t, int> made;
+    for (Op &op : ops) {
+        const Reg made_here = op.dst;
+        if (may_change(made_here)) {
+            const int before = made[made_here.id]++, of_life = whole[made_here.id].made;
+            const bool mask = kernel.is_mask(made_here);
+            if (before % of_life == 0 &&
+                (mask ? here[made_here.id][static_cast<size_t>(before / of_life)] == whole[made_here.id]
+                      : before == 0 && all_whole(made_here)))
+                names[made_here.id] = kernel.register_like(made_here);
+            else if (before % of_life == 0 && mask)
+                names.erase(made_here.id);
+        }
+        rename(op, names);
+    }
     return ops;
 }
 

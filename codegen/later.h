@@ -21,8 +21,8 @@ bool can_turn(const Kernel &kernel, const Blocks &blocks, size_t loop, const std
 // transfer touches at that time, and what they make of them is never used.
 void aim_first_turn(Kernel &kernel, Blocks &blocks, size_t loop, const std::vector<Op> &ops);
 
-// Vector and mask registers that `ops`, a copy of some of the loop's operations, make and read as the whole loop does get other
-// names: the copy needs none of the loop's registers for them.
+// Vector and mask registers that `ops`, a copy of operations of one of the loop's iterations after the other, make and read as
+// the whole loop does get other names: the copy needs none of the loop's registers for them.
 std::vector<Op> with_own_registers(Kernel &kernel, const std::vector<Op> &loop_ops, std::vector<Op> ops);
 
 }  // namespace atalla::codegen

@@ -479,11 +479,12 @@ int most_stages(const std::vector<const Op *> &ops) {
 }
 
 int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations) {
-    constexpr int64_t enough = 4;
+    constexpr int64_t enough = 4, enough_with_weights = 64;  // those have code in front of the loop and behind it
     const auto has = [&](Opcode opcode) {
         return std::any_of(ops.begin(), ops.end(), [&](const Op *op) { return op->opcode == opcode; });
     };
-    return has(Opcode::gemm_vv) && !has(Opcode::lw_vi) && iterations >= enough ? most_stages(ops) : 2;
+    const int64_t least = has(Opcode::lw_vi) ? enough_with_weights : enough;
+    return has(Opcode::gemm_vv) && iterations >= least ? most_stages(ops) : 2;
 }
 
 int most_stages(const Loop &loop) { return most_stages(operations_of(loop)); }

@@ -56,10 +56,9 @@ public:
             Node &node = kernel_.body[i];
             if (!node.copy || node.copy->load != (i < at_)) continue;
             std::optional<Streamed> streamed = consider(*node.copy, i);
-            if (!streamed && !node.copy->load) return;
             if (streamed) (node.copy->load ? loads_ : stores_).push_back(std::move(*streamed));
         }
-        if (loads_.empty() || stores_.size() != 1 || !plan()) return;
+        if (loads_.empty() || stores_.size() > 1 || !(stores_.empty() ? plan_loads_alone() : plan())) return;
         Body before, behind;
         for (size_t i = 0; i < loads_.size(); i++) {
             if (apart_)
@@ -67,7 +66,7 @@ public:
             else
                 start_loads(loads_[i], fronts_[i], load_starts_[i], before);
         }
-        start_results(stores_.front(), before, behind);
+        if (!stores_.empty()) start_results(stores_.front(), before, behind);
         kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_) + 1,
                             std::make_move_iterator(behind.begin()), std::make_move_iterator(behind.end()));
         kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(at_), std::make_move_iterator(before.begin()),
@@ -78,8 +77,7 @@ private:
     bool computes_rows() const {
         return !kernel_.loops[static_cast<size_t>(hot_.id)].varies() &&
                std::all_of(hot_.body.begin(), hot_.body.end(), [](const Node &node) {
-                   return node.op && !node.op->side && !node.op->fence && node.op->orders < 0 &&
-                          node.op->opcode != Opcode::lw_vi;
+                   return node.op && !node.op->side && !node.op->fence && node.op->orders < 0;
                });
     }
 
@@ -147,19 +145,27 @@ private:
                std::is_sorted(s.last_use.begin(), s.last_use.end()) && s.last_use.front() >= 0;
     }
 
-    // Do the pads' tiles of a place lie in one bank group of the DRAM, and those of the next place in another?
+    // Do the pads' tiles of a place lie in one bank group of the DRAM more than where every other pad is a tile ahead?
     bool changes_bank_groups(const Streamed &s) const {
-        const int64_t page = kernel_.machine->dram.row_bytes / 2;
-        if (page <= 0) return false;
-        const auto bank_group = [&](const Tile &tile) {
-            return floor_mod(floor_div(tile.mem, page), kernel_.machine->dram.groups);
-        };
-        for (size_t g = 0; g < static_cast<size_t>(s.groups); g++)
+        if (kernel_.machine->dram.row_bytes <= 0) return false;
+        constexpr double less = 0.8;
+        return static_cast<double>(rows_of_fuller_group(s, true)) < less * static_cast<double>(rows_of_fuller_group(s, false));
+    }
+
+    // Rows of the tiles that are moved at a time, of the bank group that has most of them; in all.
+    int64_t rows_of_fuller_group(const Streamed &s, bool staggered) const {
+        const int64_t page = kernel_.machine->dram.row_bytes / 2, groups = kernel_.machine->dram.groups;
+        int64_t sum = 0;
+        for (int64_t g = 0; g < s.groups; g++) {
+            std::map<int64_t, int64_t> rows;  // by bank group
             for (const auto &[pad, tiles] : s.tiles) {
-                if (bank_group(tiles[g]) != bank_group(s.tiles.begin()->second[g])) return false;
-                if (g > 0 && bank_group(tiles[g]) == bank_group(tiles[g - 1])) return false;
+                const Tile &tile = tiles[static_cast<size_t>((g + (staggered ? pad % 2 : 0)) % s.groups)];
+                for (int64_t row = 0; row < tile.rows; row++)
+                    rows[floor_mod(floor_div(tile.mem + row * tile.pitch, page), groups)]++;
             }
-        return true;
+            sum += std::ranges::max_element(rows, {}, &std::pair<const int64_t, int64_t>::second)->second;
+        }
+        return sum;
     }
 
     // ---- when
@@ -189,9 +195,9 @@ private:
     bool plan() {
         stages_ = most_stages_with_sides(hot_);
         sure_ = sure_iterations(hot_);
-        apart_ = true;
+        apart_ = in_halves_ = true;
         if (plan_apart()) return true;
-        apart_ = false;
+        apart_ = in_halves_ = false;
         load_starts_.clear();
         fronts_.clear();
         result_starts_ = {};
@@ -220,7 +226,8 @@ private:
     bool transfers_bind() const {
         std::vector<Op> ops;
         for (const Node &node : hot_.body) ops.push_back(*node.op);
-        int64_t beats = beats_of(stores_.front().copy->tiles, *kernel_.machine);
+        int64_t beats = 0;
+        for (const Streamed &s : stores_) beats += beats_of(s.copy->tiles, *kernel_.machine);
         for (const Streamed &s : loads_) beats += beats_of(s.copy->tiles, *kernel_.machine);
         return beats > resource_bound(kernel_, ops) * hot_.extent;
     }
@@ -263,6 +270,19 @@ private:
         result_starts_ = results;
         return last_loads_end();
     }
+
+    // Results of few transfers, or of one pad, leave behind the loop. In the turn before one that needs the last group of a
+    // load nothing else starts in its pads: it is waited for there.
+    bool plan_loads_alone() {
+        stages_ = most_stages_with_sides(hot_);
+        in_halves_ = transfers_bind();
+        if (!plan_loads(1, 1)) return false;
+        for (size_t i = 0; i < loads_.size(); i++)
+            if (load_starts_[i].turns().back() >= turn_of_wait(loads_[i])) return false;
+        return true;
+    }
+
+    int64_t turn_of_wait(const Streamed &s) const { return s.first_use.back() - stages_ - 1; }
 
     // Loads between the results, at one distance from each other.
     bool plan_loads(int64_t distance, int64_t events) {
@@ -319,7 +339,7 @@ private:
 
     // A group is one transfer of each pad, or two halves that start one after the other.
     std::vector<Channel> channels_of(const Streamed &s, const Run &run) {
-        if (half_distance() == 0) return {code_.channel(*s.copy, run)};
+        if (!in_halves_) return {code_.channel(*s.copy, run)};
         std::vector<Run> parts(2, run);
         for (Run &part : parts) part.group.clear();
         const std::vector<size_t> half = halves_of(run.group, *kernel_.machine);
@@ -343,6 +363,17 @@ private:
         return started;
     }
 
+    void wait_beside(const std::vector<Channel> &channels, int64_t turn, Body &before) {
+        const Reg due = kernel_.scalar("due");
+        before.push_back(value_op(due, {-turn, {}}));
+        Body group;
+        code_.wait(channels, group);
+        Op branch = side(due, group);
+        branch.opcode = Opcode::beq_s;
+        branch.aux = 1;
+        hot_.body.push_back(std::move(branch));
+    }
+
     // The tile of a pad in a turn of the pads, those before the first and behind the last ones each other's neighbours.
     static const Tile &tile_of(const Streamed &s, int pad, int64_t turn) {
         return s.tiles.at(pad)[static_cast<size_t>(floor_mod(turn, s.groups))];
@@ -351,8 +382,10 @@ private:
     // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        start_beside(aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before), starts,
-                     before);
+        const std::vector<Channel> channels =
+            aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before);
+        start_beside(channels, starts, before);
+        if (stores_.empty()) wait_beside(channels, turn_of_wait(s), before);
         std::vector<Tile> first;
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
@@ -402,7 +435,9 @@ private:
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
     Starts result_starts_;
     int64_t stages_ = 1, sure_ = 0;
-    bool apart_ = false;  // all loads come in front of all results, and groups in halves
+    bool apart_ = false;  // all loads come in front of all results
+    // Each group is two transfers of half of the pads, so that one has something to move while the engines of the other begin.
+    bool in_halves_ = false;
     int64_t unsure_ = 0;  // last results whose turns the loop may not come to
 };
 
