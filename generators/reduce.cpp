@@ -27,20 +27,41 @@ int accumulators_of(int64_t terms) {
     return terms >= 2 * most ? most : 1;
 }
 
-// Of an extremum along lanes, whose steps are a compare and a copy that waits for it: as many as divide the vectors of a row.
-int extrema_of(int64_t vectors) {
-    int side = 4;
-    while (vectors % side != 0) side /= 2;
-    return side;
+// Of a row whose parts are weights of the array: code of all of them, which the instruction cache holds.
+constexpr int most_straight_parts = 4, most_straight_extrema = 3;
+
+bool straight_parts(const ReduceShape &shape) {
+    const int parts = tiles_of(size(shape.vectors_in_pads()));
+    return shape.extremum() ? parts <= most_straight_extrema
+                            : parts * (shape.kind == Reduction::Var ? 2 : 1) <= most_straight_parts;
 }
 
-// Of a row whose parts are weights of the array: code of all of them.
-constexpr int most_straight_parts = 4;
+// May what finds NaN in a row of an extremum be weights of the array? Of shorter rows, what the array leads to, which is as
+// long, takes more time than their lanes.
+bool marks_fill_array(const ReduceShape &shape) {
+    constexpr int64_t least = 24;
+    return shape.along_lanes && shape.extremum() && shape.other == 1 && shape.vectors() >= least && straight_parts(shape);
+}
+
+// Of an extremum along lanes, whose steps are a compare and a copy that waits for it: as many as divide the vectors of a row.
+// Of many in straight-line code so many that none is under way longer than the row takes.
+int extrema_of(const ReduceShape &shape) {
+    const int64_t vectors = shape.vectors_in_pads();
+    int side = marks_fill_array(shape) ? 16 : 4;
+    while (vectors % side != 0 || (vectors == side && side > 4)) side /= 2;
+    return side;
+}
 
 // Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a
 // vector of many rows, where those of one row would be two transfers.
 bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) {
     return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors_in_pads();
+}
+
+// Of those that are weights of the array, in straight-line code, the last part alone does.
+bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    return point["grouped"] != 0 && straight_parts(shape) && !shape.whole_vectors() && machine.timed() &&
+           !by_columns(shape, point["rows"], point["chunk"]);
 }
 
 class ReduceKernel {
@@ -56,13 +77,15 @@ public:
           kept_(static_cast<int>(shape.kept)),
           other_(static_cast<int>(shape.other)),
           outer_(static_cast<int>(shape.outer)),
-          grouped_(point["grouped"] != 0) {}
+          grouped_(point["grouped"] != 0),
+          ends_apart_(ends_apart(shape, machine, point)) {}
 
     KernelDefinition run() { return shape_.along_lanes ? rows() : columns(); }
     // Are all elements of a result in the pads at a time?
     bool whole() const { return chunk_ == 0; }
     // Does a second look at a row's elements find NaN? Those of several planes would come through the array one at a time.
     bool looks_again() const { return whole() && other_ == 1; }
+    bool in_parts() const { return shape_.extremum() ? grouped_ : shape_.fills_array(); }
 
 private:
     Expr better(Expr a, Expr b) const {
@@ -80,7 +103,7 @@ private:
     KernelDefinition rows() {
         const int vectors = static_cast<int>(shape_.vectors_in_pads());
         image_ = tensor("X", {shape_.length, shape_.kept, shape_.other, shape_.outer});
-        const Func xs = rows_of_tensor("X_rows");
+        const Elements xs = rows_of_tensor("X_rows");
         Func result("result");
         const RDom all(0, vectors, 0, other_, "all"), depth(0, lanes, "q");
         ones_(k, w) = bf16(1.0f);
@@ -90,10 +113,11 @@ private:
             const int side = sides_of(shape_), steps = vectors / side;
             // In straight-line code of several rows the first vectors are what the others are compared with; a single row takes
             // longer so.
-            const int first = whole() && other_ == 1 && steps > 1 && vector_unroll_ == steps && row_unroll_ > 1 ? 1 : 0;
+            const int first =
+                whole() && other_ == 1 && steps > 1 && vector_unroll_ == steps && (row_unroll_ > 1 || grouped_) ? 1 : 0;
             const RDom turns(first, steps - first, 0, other_, "turns");
-            best(l, u, i, j) = first > 0 ? xs(u * lanes + l, i, 0, j) : Expr(bf16(worst()));
-            const Expr element = xs((turns.x * side + u) * lanes + l, i, turns.y, j), found = better(element, best(l, u, i, j));
+            best(l, u, i, j) = first > 0 ? xs.at(l, u, 0) : Expr(bf16(worst()));
+            const Expr element = xs.at(l, turns.x * side + u, turns.y), found = better(element, best(l, u, i, j));
             // NaN stay where they are; with the row in the pads, a second look finds them for less.
             best(l, u, i, j) = looks_again() ? found : select(strict_float(element != element), element, found);
             std::vector<Expr> all_lanes;
@@ -104,14 +128,11 @@ private:
             value(i, j) =
                 shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
             // Not a number if and only if an element is none: exponentials are never of two signs.
-            if (looks_again())
-                powers(n, i, r, j) = machine_exp(xs(n, i, r, j));
-            else
-                powers(n, i, r, j) = machine_exp(best(n % lanes, n / lanes, i, j));
+            powers(k, b, i, r, j) = machine_exp(looks_again() ? xs.at(k, b, r) : best(k, b, i, j));
             const RDom looked(0, looks_again() ? vectors : side, 0, 1, "looked");
-            Total nan = total("nan", powers, looked, depth);
+            Total nan = total("nan", made(powers), looked, depth);
             const Expr mark = bf16(nan.sum(i, j));
-            result(l, i, j) = select(strict_float(mark == mark), bf16(value(i, j)), mark);
+            result(l, i, j) = select(strict_float(mark > bf16(-1.0f)), bf16(value(i, j)), mark);
             schedule_result(result);
             best.compute_at(result, row_)
                 .vectorize(l, lanes)
@@ -123,36 +144,36 @@ private:
             const int chunk = whole() ? steps - first : chunk_, unroll = std::min(vector_unroll_, chunk);
             best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
             if (unroll > 1) best.update().split(inside, step, unrolled, unroll).reorder(l, u, unrolled, step, chunks, turns.y);
-            schedule_input(xs, best, chunks);
+            schedule_input(xs.held, best, chunks);
             value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
             schedule_total(nan, looked, result, looks_again() ? vectors : side);
-            powers.compute_at(nan.at).vectorize(n, lanes);
+            powers.compute_at(nan.at).bound_extent(k, lanes).vectorize(k);
             in_registers({best, value, powers});
         } else if (shape_.kind == Reduction::Var) {
-            const Func xs_again = whole() ? xs : rows_of_tensor("X_again");
+            const Elements xs_again = whole() ? xs : rows_of_tensor("X_again");
             Total sum = total("sum", xs, all, depth);
             Func mean("mean"), square("square");
             mean(i, j) = strict_float(sum.sum(i, j) * static_cast<float>(1.0 / static_cast<double>(shape_.count())));
-            const Expr centred = strict_float(xs_again(n, i, r, j) - bf16(mean(i, j)));
+            const Expr centred = strict_float(xs_again.at(k, b, r) - bf16(mean(i, j)));
             const Expr squared = strict_float(centred * centred);
-            square(n, i, r, j) = whole_vectors() ? squared : select(n < length_, squared, bf16(0.0f));
+            square(k, b, i, r, j) = shape_.whole_vectors() ? squared : select(b * lanes + k < length_, squared, bf16(0.0f));
             const RDom again(0, vectors, 0, other_, "again"), deep(0, lanes, "p");
-            Total squares = total("squares", square, again, deep);
+            Total squares = total("squares", made(square), again, deep);
             result(l, i, j) = bf16(scaled(squares.sum(i, j)));
             schedule_result(result);
             const RVar chunks = schedule_total(sum, all, result, vectors);
-            schedule_input(xs, loop_of(sum), chunks);
+            schedule_input(xs.held, loop_of(sum), chunks);
             mean.compute_at(result, row_);
             const RVar chunk = schedule_total(squares, again, result, vectors);
-            if (!whole()) schedule_input(xs_again, loop_of(squares), chunk);
-            square.compute_at(squares.at).vectorize(n, lanes);
+            if (!whole()) schedule_input(xs_again.held, loop_of(squares), chunk);
+            square.compute_at(squares.at).bound_extent(k, lanes).vectorize(k);
             in_registers({mean, square});
         } else {
             Total sum = total("sum", xs, all, depth);
             result(l, i, j) = bf16(scaled(sum.sum(i, j)));
             schedule_result(result);
             const RVar chunks = schedule_total(sum, all, result, vectors);
-            schedule_input(xs, loop_of(sum), chunks);
+            schedule_input(xs.held, loop_of(sum), chunks);
         }
         if (!grouped_) {
             ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
@@ -161,26 +182,50 @@ private:
         return finish({shape_.kept, shape_.outer});
     }
 
-    // Are there no lanes in the pads that no element is in?
-    bool whole_vectors() const { return shape_.length == shape_.vectors_in_pads() * lanes; }
+    // A lane of a vector of row i of a plane.
+    struct Elements {
+        std::function<Expr(const Expr &lane, const Expr &vector, const Expr &plane)> at;
+        Func held;  // what is in the pads
+    };
 
-    Func rows_of_tensor(const std::string &name) {
-        Func xs(name);
-        if (by_columns_) {
-            const Expr at = b * lanes + k;
-            column_(k, i, b, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
+    // What is made of each vector.
+    Elements made(const Func &f) {
+        return {[this, f](const Expr &lane, const Expr &vector, const Expr &plane) { return f(lane, vector, i, plane, j); }, f};
+    }
+
+    Elements rows_of_tensor(const std::string &name) {
+        const Expr beyond = bf16(shape_.extremum() ? worst() : 0.0f);
+        if (by_columns_ || ends_apart_) {
+            const int first = by_columns_ ? 0 : vectors_of_body();
+            const Expr at = (first + b) * lanes + k;
+            column_(k, i, b, r, j) = beyond;
             column_(k, i, b, r, j) = select(at < length_, image_(min(at, length_ - 1), i, r, j), undef<BFloat>());
-            xs(n, i, r, j) = column_(n % lanes, i, n / lanes, r, j);
-            return xs;
         }
-        if (whole_vectors()) {
+        if (by_columns_)
+            return {
+                [this](const Expr &lane, const Expr &vector, const Expr &plane) { return column_(lane, i, vector, plane, j); },
+                column_};
+        Func xs(name);
+        if (shape_.whole_vectors() || ends_apart_) {
             xs(n, i, r, j) = image_(n, i, r, j);
         } else {
-            xs(n, i, r, j) = bf16(shape_.extremum() ? worst() : 0.0f);
+            xs(n, i, r, j) = beyond;
             xs(n, i, r, j) = select(n < length_, image_(min(n, length_ - 1), i, r, j), undef<BFloat>());
         }
-        return xs;
+        const auto in_row = [this, xs](const Expr &lane, const Expr &vector, const Expr &plane) {
+            return xs(vector * lanes + lane, i, plane, j);
+        };
+        if (!ends_apart_) return {in_row, xs};
+        return {[this, in_row](const Expr &lane, const Expr &vector, const Expr &plane) {
+                    const int first = vectors_of_body();
+                    return select(vector < first, in_row(lane, min(vector, first - 1), plane),
+                                  column_(lane, i, max(vector - first, 0), plane, j));
+                },
+                xs};
     }
+
+    // Of a row that ends inside a vector, in equal parts of the pads' transfers, and what is left.
+    int vectors_of_body() const { return size(shape_.length / lanes / machine_.pad.count * machine_.pad.count); }
 
     struct Total {
         Func part, block, sum;
@@ -190,11 +235,11 @@ private:
         RDom members, parts;
     };
 
-    Total total(const std::string &name, Func values, const RDom &all, const RDom &depth) {
+    Total total(const std::string &name, const Elements &values, const RDom &all, const RDom &depth) {
         Total t{Func(name + "_part"), Func(name + "_block"), Func(name), depth, LoopLevel(), {}, {}, {}, {}};
-        if (shape_.fills_array()) return total_of_parts(t, values);
+        if (in_parts()) return total_of_parts(t, values);
         t.part(l, b, i, r, j) = 0.0f;
-        t.part(l, b, i, r, j) += f32(values(b * lanes + depth, i, r, j)) * f32(ones_(depth, l));
+        t.part(l, b, i, r, j) += f32(values.at(depth, b, r)) * f32(ones_(depth, l));
         t.block(l, b, i, r, j) = bf16(t.part(l, b, i, r, j));
         t.sum(i, j) = -0.0f;
         t.sum(i, j) = strict_float(t.sum(i, j) + f32(t.block(0, all.x, i, all.y, j)));
@@ -205,16 +250,19 @@ private:
     static Func loop_of(const Total &t) { return t.group.defined() ? t.group : t.sum; }
 
     // Up to 32 vectors at a time: weights of the array, through which one row of ones goes, or one after the other.
-    Total total_of_parts(Total t, Func values) {
-        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.parts());
+    Total total_of_parts(Total t, const Elements &values) {
+        const int vectors = size(shape_.vectors_in_pads()), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
         t.parts = RDom(0, parts, t.sum.name() + "_parts");
         t.group = Func(t.sum.name() + "_group");
         if (grouped_) {
             t.weights = Func(t.sum.name() + "_weights");
             t.members = RDom(0, lanes, t.sum.name() + "_members");
-            const Expr element = values((b * members + min(w, members - 1)) * lanes + k, i, 0, j);
-            t.weights(k, w, b, i, j) =
-                members == lanes ? values((b * members + w) * lanes + k, i, 0, j) : select(w < members, element, bf16(0.0f));
+            const Expr vector = b * members + w, last = vectors - 1, there = min(b * members + min(w, members - 1), last);
+            const bool whole_parts = members * parts == vectors;
+            const Expr element = values.at(k, members == lanes && whole_parts ? vector : there, 0);
+            t.weights(k, w, b, i, j) = !whole_parts       ? select(w < members && vector < vectors, element, bf16(0.0f))
+                                       : members == lanes ? element
+                                                          : select(w < members, element, bf16(0.0f));
             t.part(l, b, i, j) = 0.0f;
             t.part(l, b, i, j) += f32(t.weights(t.depth, l, b, i, j));
             t.block(l, b, i, j) = bf16(t.part(l, b, i, j));
@@ -223,7 +271,7 @@ private:
         } else {
             t.members = RDom(0, members, t.sum.name() + "_members");
             t.part(l, b, i, j) = 0.0f;
-            t.part(l, b, i, j) += f32(values(b * lanes + t.depth, i, 0, j)) * f32(ones_(t.depth, l));
+            t.part(l, b, i, j) += f32(values.at(t.depth, b, 0)) * f32(ones_(t.depth, l));
             t.block(l, b, i, j) = bf16(t.part(l, b, i, j));
             t.group(b, i, j) = 0.0f;
             t.group(b, i, j) = strict_float(t.group(b, i, j) + f32(t.block(0, b * members + t.members, i, j)));
@@ -235,9 +283,8 @@ private:
 
     // The loops over the vectors of a part; that over chunks is returned.
     RVar schedule_parts(Total &t) {
-        const int members = static_cast<int>(shape_.part_vectors()), parts = static_cast<int>(shape_.parts());
-        const bool straight = grouped_ ? parts * (shape_.kind == Reduction::Var ? 2 : 1) <= most_straight_parts
-                                       : vector_unroll_ == members && parts * members <= lanes * 2;
+        const int vectors = size(shape_.vectors_in_pads()), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
+        const bool straight = grouped_ ? straight_parts(shape_) : vector_unroll_ == members && parts * members <= lanes * 2;
         const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"),
             members_unrolled("g_unroll");
         LoopLevel part(t.sum, t.parts);
@@ -286,7 +333,7 @@ private:
 
     RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
         t.sum.compute_at(result, row_);
-        if (shape_.fills_array()) return schedule_parts(t);
+        if (in_parts()) return schedule_parts(t);
         const RVar chunks = over(t.sum, all, vectors);
         t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
@@ -304,19 +351,20 @@ private:
     // In the pads: whole rows of several results, or a part of one row where it is used.
     void schedule_input(Func xs, Func user, const RVar &chunks) {
         const bool moves = kept_ > rows_;
-        if (by_columns_) {
+        if (by_columns_ || ends_apart_) {
             column_.compute_at(out_, Var("io"))
                 .vectorize(k, lanes)
                 .bound_extent(k, lanes)
-                .bound_extent(b, static_cast<int>(shape_.vectors_in_pads()))
+                .bound_extent(b, size(shape_.vectors_in_pads()) - (ends_apart_ ? vectors_of_body() : 0))
                 .bound_storage(i, rows_);
+            if (ends_apart_) column_.reorder_storage(k, b, i, r, j);
             if (moves && machine_.timed()) column_.hoist_storage_root().ring_buffer(2);
             in_pads({column_});
-            return;
+            if (by_columns_) return;
         }
         if (whole())
             xs.compute_at(out_, Var("io"))
-                .bound_extent(n, lanes * static_cast<int>(shape_.vectors_in_pads()))
+                .bound_extent(n, lanes * (ends_apart_ ? vectors_of_body() : size(shape_.vectors_in_pads())))
                 .bound_storage(i, rows_);
         else
             xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
@@ -521,11 +569,11 @@ private:
     const Machine &machine_;
     int rows_, chunk_, row_unroll_, vector_unroll_, length_, kept_, other_, outer_;
     bool grouped_;  // the vectors of a part are weights of the array
-    const bool by_columns_ = by_columns(shape_, rows_, chunk_);
+    const bool by_columns_ = by_columns(shape_, rows_, chunk_), ends_apart_;
     Var n{"n"}, y{"y"}, u{"u"}, l{"l"}, i{"i"}, r{"r"}, j{"j"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
     ImageParam image_;
-    Func out_{"Y"}, ones_{"ones"}, column_{"X_rows"};
+    Func out_{"Y"}, ones_{"ones"}, column_{ends_apart_ ? "X_ends" : "X_rows"};
 };
 
 }  // namespace
@@ -536,6 +584,8 @@ int64_t ReduceShape::vectors_in_pads() const {
     if (along_lanes && extremum() && other == 1 && vectors() >= many) return round_up(vectors(), together);
     return parts() * part_vectors();
 }
+
+bool ReduceShape::whole_vectors() const { return length == vectors_in_pads() * atalla::lanes; }
 
 int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ceil_div(length, accumulators_of(length)); }
 
@@ -550,7 +600,7 @@ LongSum ReduceShape::in_a_row() const {
 }
 
 int sides_of(const ReduceShape &shape) {
-    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape.vectors_in_pads()) : 1;
+    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape) : 1;
 }
 
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced,
@@ -579,16 +629,21 @@ ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, co
 Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     if (shape.sums_side_by_side()) return row_sums_space(shape, machine);
     const int64_t vectors = shape.vectors_in_pads();
-    constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32;
+    constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32, most_straight = 64;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
     const int64_t results = shape.along_lanes ? shape.kept : vectors,
                   terms = shape.fills_array() ? shape.part_vectors() : shape.in_a_row().run().steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
+    if (shape.along_lanes && results > rows.back()) rows.push_back(results);
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2)
         row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
+    // All of a short result that no loop goes along.
+    if (!shape.along_lanes && terms * side <= most_straight && terms > vector_unrolls.back()) vector_unrolls.push_back(terms);
+    if (marks_fill_array(shape) && std::ranges::find(vector_unrolls, steps) == vector_unrolls.end())
+        vector_unrolls.push_back(steps);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
     // None of which is only vectors of zeros behind a row.
@@ -607,13 +662,14 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         .parameter("row_unroll", "results in straight-line code", row_unrolls)
         .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls)
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums",
-                   shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+                   shape.fills_array() || marks_fill_array(shape) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     constexpr int64_t most_rows_of_weights = 2;  // in straight-line code, out of whose loop transfers must be in reach
+    const int64_t of_weights = shape.extremum() ? steps : 1;  // what finds the extremum is straight-line code, too
     space.constraint(
         "grouped", {"grouped", "chunk", "row_unroll", "vector_unroll"},
-        "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [](const Point &point) {
+        "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [=](const Point &point) {
             return point["grouped"] == 0 ||
-                   (point["chunk"] == 0 && point["row_unroll"] <= most_rows_of_weights && point["vector_unroll"] == 1);
+                   (point["chunk"] == 0 && point["row_unroll"] <= most_rows_of_weights && point["vector_unroll"] == of_weights);
         });
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The results in straight-line code divide those in the pads.",
                      [](const Point &point) { return point["rows"] % point["row_unroll"] == 0; });
@@ -628,7 +684,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
             const bool parts = point["chunk"] != 0;
             const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
             const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
-            const int64_t slots = machine.timed() && (results > block || shape.kept > 1 || shape.outer > 1) ? 2 : 1;
+            const bool several = results > block || (!shape.along_lanes && shape.kept > 1) || shape.outer > 1;
+            const int64_t slots = machine.timed() && several ? 2 : 1;
             // As weights, the vectors of the results in straight-line code.
             const bool round = point["grouped"] == 0
                                    ? step % machine.pad.count == 0
@@ -642,8 +699,11 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
             uses.push_back({slots * block, rows_go_round});
             return fit_pads(machine, uses);
         });
-    space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
-                     [=](const Point &point) { return point["row_unroll"] * point["vector_unroll"] * side <= 64; });
+    space.constraint("code", {"row_unroll", "vector_unroll", "grouped"}, "Straight-line code fits the instruction cache.",
+                     [=](const Point &point) {
+                         return point["row_unroll"] * point["vector_unroll"] * side <=
+                                (point["grouped"] != 0 ? most_straight_parts * lanes : most_straight);
+                     });
     return space;
 }
 
@@ -711,6 +771,16 @@ Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
     least.set("chunk", space.find("chunk").values.back());
     if (shape.sums_side_by_side()) least.set("weight_unroll", 8);
     return least;
+}
+
+bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    constexpr int64_t least_transfers = 4;  // of each pad
+    const int64_t vectors = shape.vectors_in_pads();
+    const bool straight = point["grouped"] != 0 ? straight_parts(shape) : point["vector_unroll"] * sides_of(shape) >= vectors;
+    return machine.timed() && shape.along_lanes && shape.other == 1 && shape.outer == 1 && point["chunk"] == 0 && straight &&
+           point["rows"] == shape.kept && (shape.whole_vectors() || ends_apart(shape, machine, point)) &&
+           point["row_unroll"] * vectors % machine.pad.count == 0 &&
+           shape.kept * vectors >= least_transfers * machine.pad.count * machine.sdma.max_rows;
 }
 
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {

@@ -40,6 +40,7 @@ struct ReduceShape {
     int64_t parts() const { return fills_array() ? tiles_of(vectors()) : 1; }
     int64_t part_vectors() const { return ceil_div(vectors(), parts()); }
     int64_t vectors_in_pads() const;  // of a row
+    bool whole_vectors() const;       // are there no lanes in the pads that no element is in?
     int64_t steps() const;            // of a plane: elements that a running value meets
     LongSum in_a_row() const;         // the elements of a running value
 };
@@ -56,6 +57,8 @@ ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, co
 // `grouped`: whether the vectors of a row that fills the array are its weights.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
+// Are all rows in the pads at a time, brought and used by one loop over them, so that their transfers run beside it?
+bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point);
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
 
 // Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to

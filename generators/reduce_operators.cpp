@@ -37,7 +37,7 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         if (shape_.sums_side_by_side()) return row_sums_draft(shape_, machine, point);
         if (machine.timed() && shape_.along_lanes && shape_.kind != Reduction::Var && !shape_.extremum())
-            return draft_of_row_sums(point);
+            return draft_of_row_sums(machine, point);
         const auto steps =
             static_cast<double>(shape_.elements()) /
             (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
@@ -49,7 +49,7 @@ public:
                          gap = 36 + 60 / static_cast<double>(point["row_unroll"]);
             return 900 + passes * parts * (32 + gap) +
                    400 * static_cast<double>(shape_.results()) / static_cast<double>(point["rows"]) +
-                   3 * static_cast<double>(point["rows"] * shape_.vectors());
+                   (reduction_streams(shape_, machine, point) ? 0 : 3 * static_cast<double>(point["rows"] * shape_.vectors()));
         }
         const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
         const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
@@ -67,10 +67,12 @@ protected:
         work.bytes = tensor_bytes();
         work.rows_loaded = rows;
         work.rows_stored = tiles_of(shape_.results());
-        // Along lanes the array sums, across lanes the adder does; an extremum compares either way.
+        // Along lanes the array sums, across lanes the adder does; an extremum compares either way. What is NaN takes part in
+        // no compare: along lanes the array finds it, across lanes an addition or a multiplication.
         if (shape_.extremum()) {
             work.lanes.adds = std::max<int64_t>(0, rows - results);
-            work.copies = work.lanes.adds;
+            work.copies = (2 - per_lane) * work.lanes.adds;
+            work.lanes.reductions = per_lane * results;
         } else if (shape_.kind == Reduction::Var) {
             work.lanes.adds = rows + (1 - per_lane) * 2 * (rows - results);
             work.lanes.muls = rows;
@@ -82,13 +84,13 @@ protected:
 
 private:
     // Fitted to all schedules of ten sums and means of 16 to 200 rows of 64 to 2,048 elements on ax01, the fastest ones most.
-    double draft_of_row_sums(const Point &point) const {
+    double draft_of_row_sums(const Machine &machine, const Point &point) const {
         constexpr double start = 2280, block = 26, chunk = 400, first = 2, vector = 4.8, turn = 13.5, longer = 2.4,
                          loop_turn = 25, loop = 98, part_gap = 63.5, part_block = 95, first_parts = 3.3;
         constexpr int64_t most_overlapped = 28;
         const auto results = static_cast<double>(shape_.results()), blocks = results / static_cast<double>(point["rows"]);
         const int64_t vectors = shape_.other * shape_.vectors(), unrolled = point["row_unroll"] * point["vector_unroll"];
-        const auto loaded = static_cast<double>(point["rows"] * vectors);
+        const auto loaded = reduction_streams(shape_, machine, point) ? 0 : static_cast<double>(point["rows"] * vectors);
         // As weights, the vectors of a part take a cycle each, and a gap of the array follows.
         if (point["grouped"] != 0)
             return start +
@@ -135,7 +137,9 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
                                     "in bf16; else bf16 sums, eight side by side, long ones in groups, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound =
-        extremum ? "dram, and lanes: a compare and a masked copy a vector" : "dram, and lanes: the additions of vectors";
+        extremum
+            ? "dram, and lanes: a compare and a masked copy a vector, with what finds NaN where lanes do; a reduction a result"
+            : "dram, and lanes: the additions of vectors";
     row.card.reference = extremum ? "exact" : "float64, relative to the sum of magnitudes";
     row.card.supports = "any sizes, any axes that alternate at most four times between kept and reduced";
     row.card.fuses = "nothing yet";
