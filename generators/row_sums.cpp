@@ -21,6 +21,15 @@ int64_t ring_slots(const ReduceShape &shape, const Machine &machine, int64_t row
     return machine.timed() && (shape.kept > rows || shape.outer > 1) ? 2 : 1;
 }
 
+// The rows of a tile go round the pads where straight-line code knows the vectors of a row. Tiles begin in the first pad,
+// unless all of them are straight-line code and those of each plane end in the last one.
+int64_t rows_aligned_to(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    const int64_t pads = machine.pad.count, unroll = point["vector_unroll"], vectors = shape.vectors();
+    const bool known = unroll == vectors || unroll % pads == 0 || shape.length % lanes != 0,
+               straight = point["row_unroll"] == tiles_of(point["rows"]) && point["rows"] * vectors % pads == 0;
+    return machine.timed() && known && !straight ? pads : 1;
+}
+
 int largest_divisor(int number, int most) {
     int divisor = std::min(number, most);
     while (number % divisor != 0) divisor--;
@@ -36,9 +45,10 @@ public:
           row_unroll_(size(point["row_unroll"])),
           vector_unroll_(size(point["vector_unroll"])),
           weight_unroll_(size(point["weight_unroll"])),
-          rows_of_tile_(std::min(rows_, size(lanes))),
           tiles_(size(tiles_of(rows_))),
+          rows_of_tile_(rows_ / tiles_),
           ring_(ring_slots(shape, machine, rows_) > 1),
+          align_(size(rows_aligned_to(shape, machine, point))),
           of_squares_(shape.kind == Reduction::Var),
           image_(tensor("X", {shape.length, shape.kept, shape.other, shape.outer})),
           members_(0, rows_of_tile_, "members") {}
@@ -65,7 +75,7 @@ public:
                                "results");
         const Var i("i");
         out(i, j) = undef<BFloat>();
-        out(first_row(all_results[2]) + all_results[1] * size(lanes) + all_results[0], all_results[3]) =
+        out(first_row(all_results[2]) + all_results[1] * rows_of_tile_ + all_results[0], all_results[3]) =
             result(all_results[0], all_results[1], all_results[2], all_results[3]);
 
         const LoopLevel block(out, RVar(all_results[2]));
@@ -114,7 +124,7 @@ private:
     Func rows_of_tensor(const std::string &name) {
         Func rows(name);
         const int length = size(shape_.length);
-        const Expr at = b * size(lanes) + k, row = first_row(o) + t * size(lanes) + w;
+        const Expr at = b * size(lanes) + k, row = first_row(o) + t * rows_of_tile_ + w;
         if (length % lanes == 0) {
             rows(k, w, t, b, r, o, j) = image_(at, row, r, j);
         } else {
@@ -179,6 +189,7 @@ private:
             rows.reorder_storage(k, b, w, t, r, o, j);
         else
             rows.vectorize(k);
+        if (align_ > 1) rows.align_storage(w, align_);
         if (ring_ && chunk_ == 0) rows.hoist_storage_root().ring_buffer(2);
         in_pads({rows});
     }
@@ -203,8 +214,10 @@ private:
     }
 
     const ReduceShape &shape_;
-    int rows_, chunk_, row_unroll_, vector_unroll_, weight_unroll_, rows_of_tile_, tiles_;
-    bool ring_, of_squares_;
+    int rows_, chunk_, row_unroll_, vector_unroll_, weight_unroll_, tiles_, rows_of_tile_;
+    bool ring_;
+    int align_;
+    bool of_squares_;
     Var k{"k"}, w{"w"}, t{"t"}, b{"b"}, r{"r"}, o{"o"}, j{"j"}, l{"l"};
     ImageParam image_;
     RDom members_;
@@ -221,21 +234,25 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     const LongSum whole = shape.in_a_row();
     const int64_t terms = whole.run().steps;
     const bool squares = shape.kind == Reduction::Var;
-    const auto fits = [=, runs = static_cast<size_t>(whole.runs() * (squares ? 2 : 1))](int64_t block, int64_t chunk) {
-        const int64_t tiles = tiles_of(block), slots = ring_slots(shape, machine, block), pads = machine.pad.count;
-        std::vector<PadUse> uses(chunk != 0 ? runs : 1, {(chunk != 0 ? chunk : slots * vectors * shape.other) * block,
-                                                         std::min<int64_t>(block, lanes) % pads == 0});
+    const auto fits = [=, runs = static_cast<size_t>(whole.runs() * (squares ? 2 : 1))](int64_t block, int64_t chunk,
+                                                                                        int64_t align) {
+        const int64_t tiles = tiles_of(block), slots = ring_slots(shape, machine, block), pads = machine.pad.count,
+                      members = round_up(block / tiles, align);
+        std::vector<PadUse> uses(chunk != 0 ? runs : 1, {(chunk != 0 ? chunk : slots * vectors * shape.other) * tiles * members,
+                                                         tiles * members % pads == 0});
         uses.push_back({slots * tiles, tiles % pads == 0});
-        if (squares) uses.insert(uses.end(), {{1, false}, {std::min<int64_t>(block, lanes), false}});
+        if (squares) uses.insert(uses.end(), {{1, false}, {members, false}});
         return fit_pads(machine, uses);
     };
-    // A tile that divides the results as evenly as tiles do, or what small pads hold of it, then whole ones.
-    int64_t even = ceil_div(kept, tiles_of(kept));
-    while (even > 1 && !fits(even, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
+    // Tiles that divide the results as evenly as they can, or one of what small pads hold of it.
+    const int64_t all = tiles_of(kept);
+    int64_t even = ceil_div(kept, all);
+    while (even > 1 && !fits(even, 1, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
     std::vector<int64_t> rows = {even}, chunks = {0}, row_unrolls, vector_unrolls;
-    for (int64_t tiles = 1; tiles <= most_tiles && tiles * lanes <= kept; tiles *= 2)
-        if (tiles * lanes > rows.back()) rows.push_back(tiles * lanes);
-    if (const int64_t all = kept / lanes * lanes; all > rows.back() && all <= most_tiles * lanes) rows.push_back(all);
+    if (even == ceil_div(kept, all)) {
+        for (int64_t tiles = 2; tiles <= most_tiles && tiles * even <= kept; tiles *= 2) rows.push_back(tiles * even);
+        if (kept == all * even && all <= most_tiles && kept > rows.back()) rows.push_back(kept);
+    }
     for (int64_t unroll = 1; unroll <= (squares ? 1 : std::min(most_unrolled_tiles, tiles_of(rows.back()))); unroll *= 2)
         row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_straight_tiles); unroll++)
@@ -262,8 +279,9 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
                      });
     space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
                      [](const Point &point) { return point["row_unroll"] * point["vector_unroll"] <= most_straight_tiles; });
-    space.constraint("pads", {"rows", "chunk"}, "What is in the pads at a time fits.",
-                     [fits](const Point &point) { return fits(point["rows"], point["chunk"]); });
+    space.constraint(
+        "pads", {"rows", "chunk", "row_unroll", "vector_unroll"}, "What is in the pads at a time fits.",
+        [=](const Point &point) { return fits(point["rows"], point["chunk"], rows_aligned_to(shape, machine, point)); });
     return space;
 }
 
@@ -273,7 +291,7 @@ double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Po
                      of_sum = 150, of_chunk = 160, of_block = 900, lanes_of_weight = 2, spread = 5;
     constexpr int64_t resident_tiles = 2;
     const int64_t vectors = shape.vectors(), unrolled = point["vector_unroll"],
-                  members = std::min<int64_t>(point["rows"], lanes);
+                  members = point["rows"] / tiles_of(point["rows"]);
     const auto blocks = static_cast<double>(ceil_div(shape.kept, point["rows"]) * shape.outer);
     const double sums = blocks * static_cast<double>(tiles_of(point["rows"])),
                  tiles = sums * static_cast<double>(vectors * shape.other);

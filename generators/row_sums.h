@@ -11,7 +11,7 @@
 
 namespace atalla {
 
-// Parameters as of other reductions: `rows`, results in the pads at a time, whole tiles of 32 or one that may be smaller;
+// Parameters as of other reductions: `rows`, results in the pads at a time, in equal tiles of up to 32;
 // `chunk`, vectors along a row that are there at a time, 0: all; `row_unroll`, `vector_unroll`: tiles and vectors in
 // straight-line code.
 Space row_sums_space(const ReduceShape &shape, const Machine &machine);
