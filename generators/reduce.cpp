@@ -48,7 +48,7 @@ bool marks_fill_array(const ReduceShape &shape) {
 int extrema_of(const ReduceShape &shape) {
     const int64_t vectors = shape.vectors_in_pads();
     int side = marks_fill_array(shape) ? 16 : 4;
-    while (vectors % side != 0 || (vectors == side && side > 4)) side /= 2;
+    while (vectors % side != 0 || (vectors == side && side > 1)) side /= 2;
     return side;
 }
 
@@ -632,8 +632,10 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32, most_straight = 64;
     std::vector<int64_t> rows, chunks, row_unrolls, vector_unrolls;
     const int64_t side = sides_of(shape), steps = ceil_div(shape.along_lanes ? vectors : shape.length, side);
-    const int64_t results = shape.along_lanes ? shape.kept : vectors,
-                  terms = shape.fills_array() ? shape.part_vectors() : shape.in_a_row().run().steps;
+    const int64_t results = shape.along_lanes ? shape.kept : vectors, terms = shape.fills_array() ? shape.part_vectors()
+                                                                              : shape.along_lanes && shape.extremum()
+                                                                                  ? steps
+                                                                                  : shape.in_a_row().run().steps;
     for (int64_t block = 1; block < 2 * std::min(results, most_rows); block *= 2) rows.push_back(std::min(block, results));
     if (shape.along_lanes && results > rows.back()) rows.push_back(results);
     for (int64_t unroll = 1; unroll <= (shape.along_lanes ? std::min(results, most_unrolled_rows) : 1); unroll *= 2)
@@ -642,8 +644,7 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
     // All of a short result that no loop goes along.
     if (!shape.along_lanes && terms * side <= most_straight && terms > vector_unrolls.back()) vector_unrolls.push_back(terms);
-    if (marks_fill_array(shape) && std::ranges::find(vector_unrolls, steps) == vector_unrolls.end())
-        vector_unrolls.push_back(steps);
+    if (marks_fill_array(shape) && vector_unrolls.back() != steps) vector_unrolls.push_back(steps);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
     // None of which is only vectors of zeros behind a row.

@@ -43,15 +43,18 @@ public:
             (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
         const double per_step = shape_.kind == Reduction::Var || shape_.extremum() ? 6 : 3,
                      passes = shape_.kind == Reduction::Var ? 2 : 1;
-        // As weights, the vectors of a part take a cycle each, and a gap of the array follows.
+        // As weights, the vectors of a part take a cycle each, and a gap of the array follows. The steps of an extremum beside
+        // them count as they do below: more than they take.
         if (point["grouped"] != 0) {
             const double parts = static_cast<double>(shape_.results() * tiles_of(shape_.vectors())),
-                         gap = 36 + 60 / static_cast<double>(point["row_unroll"]);
+                         gap = (shape_.extremum() ? 186 : 36) + 60 / static_cast<double>(point["row_unroll"]);
             return 900 + passes * parts * (32 + gap) +
                    400 * static_cast<double>(shape_.results()) / static_cast<double>(point["rows"]) +
                    (reduction_streams(shape_, machine, point) ? 0 : 3 * static_cast<double>(point["rows"] * shape_.vectors()));
         }
-        const double loop = 60 / static_cast<double>(point["vector_unroll"] * point["row_unroll"]);
+        constexpr double sides = 4;
+        const double together = shape_.along_lanes && shape_.extremum() ? sides_of(shape_) / sides : 1,
+                     loop = 60 / (together * static_cast<double>(point["vector_unroll"] * point["row_unroll"]));
         const double few_rows = 300 * static_cast<double>(shape_.results()) / 32 / static_cast<double>(point["rows"]);
         const double parts = point["chunk"] > 0 ? 400 * steps / static_cast<double>(point["chunk"]) : 0;
         return (machine.timed() ? 900 + looped_extrema(point) : 60) + steps * passes * (per_step + loop) + few_rows + parts;
