@@ -31,25 +31,35 @@ int accumulators_of(int64_t terms) {
 constexpr int most_straight_parts = 4, most_straight_extrema = 3;
 
 bool straight_parts(const ReduceShape &shape) {
-    const int parts = tiles_of(size(shape.vectors_in_pads()));
+    const int64_t parts = tiles_of(shape.vectors_in_pads() * (shape.extremum() ? shape.other : 1));
     return shape.extremum() ? parts <= most_straight_extrema
                             : parts * (shape.kind == Reduction::Var ? 2 : 1) <= most_straight_parts;
 }
 
-// May what finds NaN in a row of an extremum be weights of the array? Of shorter rows, what the array leads to, which is as
-// long, takes more time than their lanes.
+// May what finds NaN in a row of an extremum, or in those of all planes, be weights of the array? Of shorter rows, what the
+// array leads to, which is as long, takes more time than their lanes; those of planes would be loops.
 bool marks_fill_array(const ReduceShape &shape) {
-    constexpr int64_t least = 24;
-    return shape.along_lanes && shape.extremum() && shape.other == 1 && shape.vectors() >= least && straight_parts(shape);
+    const int64_t least = shape.other > 1 ? 8 : 24;
+    return shape.along_lanes && shape.extremum() && shape.vectors() * shape.other >= least && straight_parts(shape);
 }
 
 // Of an extremum along lanes, whose steps are a compare and a copy that waits for it: as many as divide the vectors of a row.
 // Of many in straight-line code so many that none is under way longer than the row takes.
 int extrema_of(const ReduceShape &shape) {
     const int64_t vectors = shape.vectors_in_pads();
-    int side = marks_fill_array(shape) ? 16 : 4;
+    int side = shape.other == 1 && marks_fill_array(shape) ? 16 : 4;
     while (vectors % side != 0 || (vectors == side && side > 1)) side /= 2;
     return side;
+}
+
+// Of rows of a few vectors in several planes: planes whose vectors are all compared side by side.
+int64_t planes_beside(const ReduceShape &shape) {
+    constexpr int64_t few = 8, most = 16;
+    const int64_t vectors = shape.vectors_in_pads();
+    if (!shape.along_lanes || !shape.extremum() || shape.other == 1 || vectors > few) return 1;
+    int64_t planes = most / vectors;
+    while (planes > 1 && (shape.other % planes != 0 || planes == shape.other)) planes--;
+    return planes;
 }
 
 // Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a
@@ -61,7 +71,7 @@ bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) {
 // Of those that are weights of the array, in straight-line code, the last part alone does.
 bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &point) {
     return point["grouped"] != 0 && straight_parts(shape) && !shape.whole_vectors() && machine.timed() &&
-           !by_columns(shape, point["rows"], point["chunk"]);
+           !by_columns(shape, point["rows"], point["chunk"]) && shape.vectors() > machine.pad.count;
 }
 
 class ReduceKernel {
@@ -84,7 +94,7 @@ public:
     // Are all elements of a result in the pads at a time?
     bool whole() const { return chunk_ == 0; }
     // Does a second look at a row's elements find NaN? Those of several planes would come through the array one at a time.
-    bool looks_again() const { return whole() && other_ == 1; }
+    bool looks_again() const { return whole() && (other_ == 1 || grouped_); }
     bool in_parts() const { return shape_.extremum() ? grouped_ : shape_.fills_array(); }
 
 private:
@@ -110,25 +120,35 @@ private:
         if (shape_.extremum()) {
             const RDom lane(0, lanes, "e");
             Func best("best"), value("value"), powers("powers");
-            const int side = sides_of(shape_), steps = vectors / side;
+            // Vectors of a plane, or of several, side by side. As weights, the rows of all planes are one.
+            const int side = sides_of(shape_), beside = size(planes_beside(shape_)), planes = grouped_ ? 1 : other_ / beside,
+                      steps = vectors * other_ / planes / side;
+            const auto of_row = [=, this](const Expr &lane, const Expr &vector, const Expr &plane) {
+                return other_ / planes > 1 ? xs.at(lane, vector % vectors, plane * beside + vector / vectors)
+                                           : xs.at(lane, vector, plane);
+            };
             // In straight-line code of several rows the first vectors are what the others are compared with; a single row takes
             // longer so.
             const int first =
-                whole() && other_ == 1 && steps > 1 && vector_unroll_ == steps && (row_unroll_ > 1 || grouped_) ? 1 : 0;
-            const RDom turns(first, steps - first, 0, other_, "turns");
-            best(l, u, i, j) = first > 0 ? xs.at(l, u, 0) : Expr(bf16(worst()));
-            const Expr element = xs.at(l, turns.x * side + u, turns.y), found = better(element, best(l, u, i, j));
+                whole() && planes == 1 && steps > 1 && (grouped_ || (vector_unroll_ == steps && row_unroll_ > 1)) ? 1 : 0;
+            const RDom turns(first, steps - first, 0, planes, "turns");
+            best(l, u, i, j) = first > 0 ? of_row(l, u, 0) : Expr(bf16(worst()));
+            const Expr element = of_row(l, turns.x * side + u, turns.y), found = better(element, best(l, u, i, j));
             // NaN stay where they are; with the row in the pads, a second look finds them for less.
             best(l, u, i, j) = looks_again() ? found : select(strict_float(element != element), element, found);
             std::vector<Expr> all_lanes;
             for (int a = 0; a < side; a++) all_lanes.push_back(best(lane, a, i, j));
-            for (; all_lanes.size() > 1; all_lanes.resize(all_lanes.size() / 2))
-                for (size_t a = 0; a < all_lanes.size() / 2; a++) all_lanes[a] = better(all_lanes[2 * a], all_lanes[2 * a + 1]);
+            while (all_lanes.size() > 1) {
+                std::vector<Expr> pairs;
+                for (size_t a = 0; a + 1 < all_lanes.size(); a += 2) pairs.push_back(better(all_lanes[a], all_lanes[a + 1]));
+                if (all_lanes.size() % 2 != 0) pairs.push_back(all_lanes.back());
+                all_lanes = std::move(pairs);
+            }
             value(i, j) = worst();
             value(i, j) =
                 shape_.kind == Reduction::Amax ? max(value(i, j), f32(all_lanes[0])) : min(value(i, j), f32(all_lanes[0]));
             // Not a number if and only if an element is none: exponentials are never of two signs.
-            powers(k, b, i, r, j) = machine_exp(looks_again() ? xs.at(k, b, r) : best(k, b, i, j));
+            powers(k, b, i, r, j) = machine_exp(looks_again() ? of_row(k, b, r) : best(k, b, i, j));
             const RDom looked(0, looks_again() ? vectors : side, 0, 1, "looked");
             Total nan = total("nan", made(powers), looked, depth);
             const Expr mark = bf16(nan.sum(i, j));
@@ -141,7 +161,7 @@ private:
                 .update()
                 .vectorize(l, lanes);
             const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-            const int chunk = whole() ? steps - first : chunk_, unroll = std::min(vector_unroll_, chunk);
+            const int chunk = whole() ? steps - first : chunk_, unroll = grouped_ ? chunk : std::min(vector_unroll_, chunk);
             best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
             if (unroll > 1) best.update().split(inside, step, unrolled, unroll).reorder(l, u, unrolled, step, chunks, turns.y);
             schedule_input(xs.held, best, chunks);
@@ -246,12 +266,15 @@ private:
         return t;
     }
 
+    // Of a row that is summed in parts.
+    int vectors_of_weights() const { return size(shape_.vectors_in_pads()) * (shape_.extremum() ? other_ : 1); }
+
     // The Func whose loops go over the vectors of a row, or of a part of it.
     static Func loop_of(const Total &t) { return t.group.defined() ? t.group : t.sum; }
 
     // Up to 32 vectors at a time: weights of the array, through which one row of ones goes, or one after the other.
     Total total_of_parts(Total t, const Elements &values) {
-        const int vectors = size(shape_.vectors_in_pads()), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
+        const int vectors = vectors_of_weights(), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
         t.parts = RDom(0, parts, t.sum.name() + "_parts");
         t.group = Func(t.sum.name() + "_group");
         if (grouped_) {
@@ -283,7 +306,7 @@ private:
 
     // The loops over the vectors of a part; that over chunks is returned.
     RVar schedule_parts(Total &t) {
-        const int vectors = size(shape_.vectors_in_pads()), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
+        const int vectors = vectors_of_weights(), parts = tiles_of(vectors), members = ceil_div(vectors, parts);
         const bool straight = grouped_ ? straight_parts(shape_) : vector_unroll_ == members && parts * members <= lanes * 2;
         const RVar unrolled("r_unroll"), rest("rest"), chunks("chunks"), inside("inside"), vector("vector"),
             members_unrolled("g_unroll");
@@ -367,7 +390,7 @@ private:
                 .bound_extent(n, lanes * (ends_apart_ ? vectors_of_body() : size(shape_.vectors_in_pads())))
                 .bound_storage(i, rows_);
         else
-            xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_));
+            xs.compute_at(user, chunks).bound_extent(n, lanes * chunk_ * sides_of(shape_) / size(planes_beside(shape_)));
         if (xs.num_update_definitions() > 0) xs.vectorize(n, lanes);
         if (moves && whole() && machine_.timed()) xs.hoist_storage_root().ring_buffer(2);
         in_pads({xs});
@@ -600,7 +623,10 @@ LongSum ReduceShape::in_a_row() const {
 }
 
 int sides_of(const ReduceShape &shape) {
-    return !shape.along_lanes ? accumulators_of(shape.length) : shape.extremum() ? extrema_of(shape) : 1;
+    if (!shape.along_lanes) return accumulators_of(shape.length);
+    if (!shape.extremum()) return 1;
+    const int64_t planes = planes_beside(shape);
+    return planes > 1 ? size(planes * shape.vectors_in_pads()) : extrema_of(shape);
 }
 
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced,
@@ -644,7 +670,7 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
     // All of a short result that no loop goes along.
     if (!shape.along_lanes && terms * side <= most_straight && terms > vector_unrolls.back()) vector_unrolls.push_back(terms);
-    if (marks_fill_array(shape) && vector_unrolls.back() != steps) vector_unrolls.push_back(steps);
+    if (marks_fill_array(shape) && shape.other == 1 && vector_unrolls.back() != steps) vector_unrolls.push_back(steps);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
     // None of which is only vectors of zeros behind a row.
@@ -665,7 +691,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums",
                    shape.fills_array() || marks_fill_array(shape) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
     constexpr int64_t most_rows_of_weights = 2;  // in straight-line code, out of whose loop transfers must be in reach
-    const int64_t of_weights = shape.extremum() ? steps : 1;  // what finds the extremum is straight-line code, too
+    // What finds the extremum is straight-line code, too, of all planes if there are several.
+    const int64_t of_weights = shape.extremum() && shape.other == 1 ? steps : 1;
     space.constraint(
         "grouped", {"grouped", "chunk", "row_unroll", "vector_unroll"},
         "Weights of the array are in the pads as whole rows, of which few are straight-line code.", [=](const Point &point) {
@@ -684,7 +711,8 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         [=](const Point &point) {
             const bool parts = point["chunk"] != 0;
             const int64_t block = point["rows"], step = point["vector_unroll"] * side, others = parts ? 1 : shape.other;
-            const int64_t elements = (parts ? point["chunk"] : block * steps) * side * others;
+            const int64_t of_result = shape.along_lanes ? vectors : steps * side,
+                          elements = parts ? point["chunk"] * side : block * of_result * others;
             const bool several = results > block || (!shape.along_lanes && shape.kept > 1) || shape.outer > 1;
             const int64_t slots = machine.timed() && several ? 2 : 1;
             // As weights, the vectors of the results in straight-line code.

@@ -178,11 +178,19 @@ TEST_F(Rows, LoadsOfAllRowsStartBesideTheLoop) {
     evaluate("amin", "40x3000", 40, 6);
 }
 
-// What finds NaN in rows of an extremum as weights of the array, in one part or several that are not equal.
+// What finds NaN in rows of an extremum as weights of the array, in one part or several that are not equal, or of several
+// planes.
 TEST_F(Rows, MarksOfExtremaAreWeights) {
     for (const char *name : {"amax", "amin"})
-        for (const auto &[shape, rows] : {std::pair{"9x768", 9}, {"6x1000", 2}, {"40x1000", 40}, {"5x2200", 5}}) {
-            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", "1"}});
+        for (const auto &[shape, dims, rows] : {std::tuple{"9x768", "1", 9},
+                                                {"6x1000", "1", 2},
+                                                {"40x1000", "1", 40},
+                                                {"5x2200", "1", 5},
+                                                {"2x12x6x64", "1,3", 6},
+                                                {"4x16x32x32", "1,3", 8},
+                                                {"2x9x8x90", "1,3", 4},
+                                                {"5x5x7x170", "1,3", 4}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Space space = workload->space(machine);
             for (const int64_t vectors : space.find("vector_unroll").values)
                 for (const int64_t unroll : {1, 2}) {
