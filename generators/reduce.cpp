@@ -668,8 +668,9 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(terms, most_unrolled / side); unroll++)
         if (terms % unroll == 0) vector_unrolls.push_back(unroll);
-    // All of a short result that no loop goes along.
-    if (!shape.along_lanes && terms * side <= most_straight && terms > vector_unrolls.back()) vector_unrolls.push_back(terms);
+    // All of a short sum that no loop goes along.
+    if (!shape.along_lanes && !shape.extremum() && terms * side <= most_straight && terms > vector_unrolls.back())
+        vector_unrolls.push_back(terms);
     if (marks_fill_array(shape) && shape.other == 1 && vector_unrolls.back() != steps) vector_unrolls.push_back(steps);
     // Whole results, or parts that divide a row of them, the largest of each order of magnitude and the smallest.
     chunks.push_back(0);
