@@ -93,38 +93,46 @@ std::vector<OpGroup> Delays::delay_packets(int cycles) {
 }
 
 // Makes a packet up to `at` wait for a result that one behind `from` starts, in slots that are free. False if no such packets
-// are there, or none is so far from the other that not a cycle is lost.
+// are there, or none is so far from the other that not a cycle is lost. Below 0, `from` is in the iteration before.
 bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packets, const std::vector<int> &packet_of, int from,
                          int at, int missing) {
-    if (at >= static_cast<int>(packets.size())) return false;  // behind the last
+    const int total = static_cast<int>(packets.size());
+    if (at >= total) return false;  // behind the last
     if (!delay_.defined()) delay_ = kernel_.scalar("delay");
-    const auto fits = [&](int packet, const Op &op) {
+    const auto packet_at = [&](int place) { return place < 0 ? place + total : place; };
+    const auto fits = [&](int place, const Op &op) {
+        const OpGroup &packet = packets[packet_at(place)];
         ResourceTable table(kernel_, 0);
-        for (const Op &other : packets[packet]) table.take(other, 0);
+        for (const Op &other : packet) table.take(other, 0);
         const auto parted = [&](const Op &other) {
             return other.side != nullptr || (other.dst.defined() && std::count(op.src.begin(), op.src.end(), other.dst) > 0);
         };
-        return table.fits(op, 0) && std::none_of(packets[packet].begin(), packets[packet].end(), parted);
+        return table.fits(op, 0) && std::none_of(packet.begin(), packet.end(), parted);
+    };
+    const auto in_use = [&](int first) {
+        for (int place = first; place <= at; place++)
+            if (std::ranges::any_of(packets[packet_at(place)], [&](const Op &op) { return touches(op); })) return true;
+        return false;
     };
     const auto bank = [&]() -> int8_t & { return kernel_.registers[delay_.id].bank; };
     const int8_t bank_before = bank();
     for (const Opcode opcode : waits) {
         const Op start = starts(opcode);
-        const int apart = result_latency(machine_, opcode) - missing;
-        for (int reader = at; apart > 0 && reader - apart >= from; reader--) {
-            const bool in_use =
-                std::any_of(packets.begin() + (reader - apart), packets.begin() + at + 1, [&](const OpGroup &packet) {
-                    return std::any_of(packet.begin(), packet.end(), [&](const Op &op) { return touches(op); });
-                });
-            if (in_use) break;
+        // In the iteration before as early as can be, and for a part of the time if need be: where the code stands still for
+        // results behind the row, the time passes as well.
+        const bool before = from < 0;
+        const int latency = result_latency(machine_, opcode), apart = std::max(before ? 1 : 0, latency - missing);
+        for (int tried = 0; apart > 0 && apart < latency && from + apart + tried <= at; tried++) {
+            const int reader = before ? from + apart + tried : at - tried;
+            if (in_use(reader - apart)) continue;
             for (int8_t b = 0; b < static_cast<int8_t>(machine_.regs.scalar_banks); b++) {
                 bank() = bank_before >= 0 ? bank_before : b;
                 if (!fits(reader, reads(delay_)) || !fits(reader - apart, start)) continue;
                 graph.cycle = packet_of;
                 graph.ops.push_back(start);
-                graph.cycle.push_back(reader - apart);
+                graph.cycle.push_back(packet_at(reader - apart));
                 graph.ops.push_back(reads(delay_));
-                graph.cycle.push_back(reader);
+                graph.cycle.push_back(packet_at(reader));
                 return true;
             }
         }
@@ -144,7 +152,7 @@ void Delays::insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_o
     }
 }
 
-std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
+std::vector<OpGroup> Delays::packets(ScheduleGraph &graph, bool overlapping) {
     // A round moves the first packet that is too early, and what is far enough stays so. A wait that runs beside others gains
     // less than it takes: a packet may need several.
     constexpr size_t most_rounds_each = 64;
@@ -155,6 +163,10 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
         std::vector<int> packet_of;
         std::vector<OpGroup> packets = gather(graph, &packet_of);
         int from = 0, at = -1, missing = 0;
+        const auto began = [&](const Edge &e) {
+            const int total = static_cast<int>(packets.size());
+            return e.distance == 0 ? packet_of[e.from] : e.distance == 1 ? packet_of[e.from] - total : -total;
+        };
         for (const Edge &e : graph.edges) {
             // A packet takes a cycle at least.
             if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) >= e.latency)
@@ -162,15 +174,17 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph) {
             const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
             if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                 at = packet_of[e.to];
-                from = e.distance == 0 ? packet_of[e.from] : 0;
+                from = began(e);
                 missing = e.latency - apart;
             } else if (apart < e.latency && packet_of[e.to] == at) {
-                from = std::max(from, e.distance == 0 ? packet_of[e.from] : 0);
+                from = std::max(from, began(e));
                 missing = std::max(missing, e.latency - apart);
             }
         }
         if (at < 0) return packets;
-        if (!share_delay(graph, packets, packet_of, from, at, missing)) insert_delay(graph, packet_of, at, missing);
+        if (!share_delay(graph, packets, packet_of, std::max(from, 0), at, missing) &&
+            (from >= 0 || !overlapping || !share_delay(graph, packets, packet_of, from, at, missing)))
+            insert_delay(graph, packet_of, at, missing);
     }
     throw Error("cannot generate code: the distance that the array's weights need could not be kept");
 }

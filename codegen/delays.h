@@ -30,8 +30,9 @@ public:
     explicit Delays(Kernel &kernel) : kernel_(kernel), machine_(*kernel.machine) {}
 
     // The packets of a scheduled block. Cycles without an operation are not emitted: the hardware waits by itself, except
-    // across hard edges, where packets that take a known time are put in between.
-    std::vector<OpGroup> packets(ScheduleGraph &graph);
+    // across hard edges, where packets that take a known time are put in between. Of a loop whose iterations overlap, those of
+    // the iteration before may wait.
+    std::vector<OpGroup> packets(ScheduleGraph &graph, bool overlapping = false);
 
     // A weight load soon after the rows of another block: blocks that load weights get a delay unless enough cycles come
     // first. `is_loop_body(b)`: block b is the whole body of a loop whose own iterations keep their distance.

@@ -443,7 +443,8 @@ bool ModuloScheduler::one_packet(const ScheduleGraph &graph, const std::vector<i
 
 int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const {
     constexpr int margin = 8, load_margin = 4, row_margin = 3;
-    if (edge.hard) return edge.latency + margin;
+    // Where iterations overlap, waits in packets that are there keep weights apart from rows (delays.h).
+    if (edge.hard) return edge.latency + (overlapping_ && graph.ops[edge.to].opcode == Opcode::lw_vi ? 0 : margin);
     const Opcode from = graph.ops[edge.from].opcode;
     // A row of a transfer may come in between.
     if (displacing_ && from == Opcode::vreg_ld && edge.latency > 1)

@@ -258,7 +258,7 @@ private:
         if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty())
             merge_between_rows_and_weights(kernel_, graph);
         if (mostly_fetched(b, graph, *schedule)) tighten_loop(kernel_, graph, schedule->interval);
-        blocks_[b].packets = delays_.packets(graph);
+        blocks_[b].packets = delays_.packets(graph, schedule->stages > 1 && !schedule->later);
     }
 
     // Does a loop run so few times that it matters how many packets come from memory?

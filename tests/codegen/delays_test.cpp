@@ -1,4 +1,6 @@
 // The distance between a row of the array and the next weights: kept by packets, and by waits in slots that are free.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "codegen/delays.h"
@@ -72,6 +74,37 @@ TEST(Delays, ShareThePacketsThatAreThere) {
         const int last = static_cast<int>(packets.size()) - 1;
         EXPECT_EQ(started + latency + last - waits, code.machine.sa.switch_spacing) << "not a cycle is lost";
     }
+}
+
+// The last rows of an iteration and the first weights of the next one: what has time behind the rows waits there.
+TEST(Delays, ShareThePacketsOfTheIterationBefore) {
+    const Machine machine = find_machine("ax01");
+    Kernel kernel;
+    kernel.machine = &machine;
+    const Reg weight = kernel.vector("weight"), row = kernel.vector("row"), pointer = kernel.scalar("pointer"),
+              one = kernel.scalar("one");
+    std::vector<Op> ops;
+    const auto add = [&](Opcode opcode, Reg dst, std::array<Reg, 3> src) {
+        Op op;
+        op.opcode = opcode;
+        op.dst = dst;
+        op.src = src;
+        ops.push_back(op);
+    };
+    add(Opcode::lw_vi, {}, {weight});
+    add(Opcode::gemm_vv, kernel.vector("product"), {row, zero_vector});
+    for (int i = 0; i < 14; i++) add(Opcode::vreg_ld, kernel.vector("other"), {pointer, one});
+    ScheduleGraph graph(kernel, ops, 0);
+    for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
+    ScheduleGraph apart = graph;
+    EXPECT_GT(Delays(kernel).packets(apart).size(), ops.size()) << "packets of their own where iterations do not overlap";
+    const std::vector<OpGroup> packets = Delays(kernel).packets(graph, true);
+    ASSERT_EQ(packets.size(), ops.size()) << "none of their own";
+    size_t waits = 0;
+    for (const OpGroup &packet : packets)
+        waits += static_cast<size_t>(std::ranges::count_if(packet, [](const Op &op) { return op.opcode == Opcode::or_s; }));
+    EXPECT_EQ(waits, 2u) << "one alone takes too little time";
+    EXPECT_EQ(packets.front().size(), 1u) << "not in front of the row";
 }
 
 TEST(Delays, TakePacketsOfTheirOwnWhereThereAreTooFew) {
