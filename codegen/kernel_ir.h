@@ -140,6 +140,7 @@ struct Op {
     // A branch out of line: these run when src[0] is not zero, and the code goes on behind the branch's packet. They touch
     // registers that nothing else in the block does.
     std::shared_ptr<std::vector<Op>> side;
+    bool every = false;  // such a branch: also of the iterations that begin in front of its loop
 };
 
 // Part of a copy with constant strides: `cols` contiguous elements (at most 32) for every point of the dimensions.

@@ -222,7 +222,7 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
     const int under_way = schedule.stages - 1;
     for (int iteration = 0; iteration < under_way; iteration++)
         for (size_t i = 0; i < graph.ops.size(); i++) {
-            if (graph.ops[i].side) continue;
+            if (graph.ops[i].side && !graph.ops[i].every) continue;
             Op op = graph.ops[i];
             if (op.access)
                 op.access->row.constant += iteration * rows_per_iteration(*op.access);  // for dependences between them

@@ -274,9 +274,11 @@ void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, L
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);
 }
 
-Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, const TransferCode &code,
-               Body &body) {
-    return start_at(kernel, {transfer}, {{first, span, false}}, hot, code, body);
+Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, bool every,
+               const TransferCode &code, Body &body) {
+    const Reg left = start_at(kernel, {transfer}, {{first, span, false}}, hot, code, body);
+    hot.body.back().op->every = every;
+    return left;
 }
 
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {

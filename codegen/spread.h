@@ -48,8 +48,9 @@ void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, L
 
 // All groups of a transfer, two or more, at one distance, over so many iterations from `first` on: where that is below 0 it
 // starts at once, and the others when they would have. What is returned is two less than the groups that have not started.
-Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, const TransferCode &code,
-               Body &body);
+// `every`: iterations that begin in front of the loop count, too.
+Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, int64_t span, Loop &hot, bool every,
+               const TransferCode &code, Body &body);
 
 // The iterations that a hot loop with branches out of line runs at least: others run in front of it or behind it.
 int64_t sure_iterations(const Loop &hot);

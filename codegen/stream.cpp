@@ -32,12 +32,51 @@ struct Starts {
     }
 };
 
+// Places that loops around each other would visit: so many, at one distance.
+struct Dimension {
+    int64_t extent = 0, step = 0;
+};
+
+// Those of a list of places, innermost first; none where some of them are elsewhere.
+std::vector<Dimension> dimensions_of(std::vector<int64_t> places) {
+    std::vector<Dimension> dimensions;
+    while (places.size() > 1) {
+        const int64_t step = places[1] - places[0];
+        size_t extent = 1;
+        while (extent < places.size() && places[extent] - places[extent - 1] == step) extent++;
+        if (places.size() % extent != 0) return {};
+        std::vector<int64_t> outer;
+        for (size_t at = 0; at < places.size(); at++) {
+            if (at % extent == 0) outer.push_back(places[at]);
+            if (places[at] - outer.back() != static_cast<int64_t>(at % extent) * step) return {};
+        }
+        dimensions.push_back({static_cast<int64_t>(extent), step});
+        places = std::move(outer);
+    }
+    return dimensions;
+}
+
+// The loops of a nest in which each is all that the one around it has, outermost first.
+std::vector<Loop *> perfect_nest(Loop &outermost) {
+    std::vector<Loop *> nest = {&outermost};
+    while (nest.back()->body.size() == 1 && nest.back()->body.front().loop)
+        nest.push_back(nest.back()->body.front().loop.get());
+    return nest;
+}
+
+int64_t turns_of(const std::vector<Loop *> &nest) {
+    int64_t turns = 1;
+    for (const Loop *loop : nest) turns *= loop->extent;
+    return turns;
+}
+
 // A copy whose tiles follow each other in each pad, and the turns of the loop that touch those of a place in that order.
 struct Streamed {
     Copy *copy = nullptr;
     std::map<int, std::vector<Tile>> tiles;  // by pad
     int64_t groups = 0, row_step = 0;
     std::array<int64_t, 2> mem_steps{};  // from even tiles and from odd ones
+    std::vector<Dimension> dimensions;   // of places in memory where steps are of other lengths, too
     std::vector<int64_t> first_use, last_use;
     bool staggered = false;  // every other pad is a tile ahead, so that DRAM serves two bank groups
 
@@ -48,17 +87,23 @@ struct Streamed {
 class Streamer {
 public:
     Streamer(Kernel &kernel, TransferCode &code, size_t at)
-        : kernel_(kernel), code_(code), at_(at), hot_(*kernel.body[at].loop) {}
+        : kernel_(kernel),
+          code_(code),
+          at_(at),
+          nest_(perfect_nest(*kernel.body[at].loop)),
+          hot_(*nest_.back()),
+          turns_(turns_of(nest_)) {}
 
     void run() {
-        if (!computes_rows()) return;
+        if ((!in_nest() && !may_stream(kernel_, hot_)) || !computes_rows()) return;
         for (size_t i = 0; i < kernel_.body.size(); i++) {
             Node &node = kernel_.body[i];
             if (!node.copy || node.copy->load != (i < at_)) continue;
+            if (!accesses(hot_.body, node.copy->allocation)) continue;
             std::optional<Streamed> streamed = consider(*node.copy, i);
             if (streamed) (node.copy->load ? loads_ : stores_).push_back(std::move(*streamed));
         }
-        if (loads_.empty() || stores_.size() > 1 || !(stores_.empty() ? plan_loads_alone() : plan())) return;
+        if (loads_.empty() || stores_.size() > 1 || !(stores_.empty() ? !in_nest() && plan_loads_alone() : plan())) return;
         Body before, behind;
         for (size_t i = 0; i < loads_.size(); i++) {
             if (apart_)
@@ -75,8 +120,8 @@ public:
 
 private:
     bool computes_rows() const {
-        return !kernel_.loops[static_cast<size_t>(hot_.id)].varies() &&
-               std::all_of(hot_.body.begin(), hot_.body.end(), [](const Node &node) {
+        const auto varies = [&](const Loop *loop) { return kernel_.loops[static_cast<size_t>(loop->id)].varies(); };
+        return std::ranges::none_of(nest_, varies) && std::ranges::all_of(hot_.body, [](const Node &node) {
                    return node.op && !node.op->side && !node.op->fence && node.op->orders < 0;
                });
     }
@@ -86,10 +131,13 @@ private:
     std::optional<Streamed> consider(Copy &copy, size_t at) const {
         constexpr int64_t least_groups = 4;
         if (copy.first_of >= 0 || copy.pad_row != LinearForm{} || !copy.mem.is_constant()) return std::nullopt;
+        // A later copy to the same tensor waits for the last tiles of this one, which end behind all others.
+        const auto meets = [&](size_t i) {
+            const Node &node = kernel_.body[i];
+            return touches(node, copy.allocation) || (copies(node, copy.tensor, !copy.load) && (copy.load || i < at));
+        };
         for (size_t i = 0; i < kernel_.body.size(); i++)
-            if (i != at && i != at_ &&
-                (touches(kernel_.body[i], copy.allocation) || copies(kernel_.body[i], copy.tensor, !copy.load)))
-                return std::nullopt;
+            if (i != at && i != at_ && meets(i)) return std::nullopt;
         Streamed s;
         s.copy = &copy;
         for (const Tile &tile : copy.tiles) s.tiles[tile.pad].push_back(tile);
@@ -103,36 +151,56 @@ private:
                 s.row_step = tiles[1].row - tiles[0].row;
                 s.mem_steps = {tiles[1].mem - tiles[0].mem, tiles[2].mem - tiles[1].mem};
             }
+            const std::vector<Tile> &first = s.tiles.begin()->second;
             for (size_t g = 1; g < tiles.size(); g++) {
                 const Tile &a = tiles[g - 1], &b = tiles[g];
-                if (b.row - a.row != s.row_step || b.mem - a.mem != s.mem_steps[(g - 1) % 2] || a.rows != b.rows ||
+                if (b.row - a.row != s.row_step || b.mem - a.mem != first[g].mem - first[g - 1].mem || a.rows != b.rows ||
                     a.cols != b.cols || a.pitch != b.pitch || a.rows != s.row_step)
                     return std::nullopt;
             }
         }
-        if (!find_uses(s)) return std::nullopt;
-        s.staggered = s.mem_steps[0] == s.mem_steps[1] && changes_bank_groups(s);
+        if (!find_steps(s) || !find_uses(s)) return std::nullopt;
+        s.staggered = !in_nest() && s.mem_steps[0] == s.mem_steps[1] && changes_bank_groups(s);
         return s;
+    }
+
+    // Steps in memory take turns between two lengths, or are those of a nest.
+    bool find_steps(Streamed &s) const {
+        std::vector<int64_t> places;
+        for (const Tile &tile : s.tiles.begin()->second) places.push_back(tile.mem);
+        bool in_turns = true;
+        for (size_t g = 1; g < places.size(); g++) in_turns = in_turns && places[g] - places[g - 1] == s.mem_steps[(g - 1) % 2];
+        if (in_turns) return true;
+        s.dimensions = dimensions_of(std::move(places));
+        return in_nest() && !s.dimensions.empty();
     }
 
     // The turns that touch each group; false where not all are, in this order.
     bool find_uses(Streamed &s) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(s.copy->allocation)];
-        s.first_use.assign(static_cast<size_t>(s.groups), hot_.extent);
+        s.first_use.assign(static_cast<size_t>(s.groups), turns_);
         s.last_use.assign(static_cast<size_t>(s.groups), -1);
         for (const Node &node : hot_.body) {
             if (!node.op->access || node.op->access->allocation != s.copy->allocation) continue;
             const PadAccess &access = *node.op->access;
-            int64_t step = 0;
-            for (const auto &[atom, rows] : access.row.terms) {
-                if (!kernel_.atoms[static_cast<size_t>(atom)].is_loop ||
-                    kernel_.atoms[static_cast<size_t>(atom)].loop != hot_.id)
-                    return false;
-                step = rows;
+            std::vector<Dimension> steps;  // innermost first
+            size_t known = 0;
+            for (auto loop = nest_.rbegin(); loop != nest_.rend(); loop++) {
+                steps.push_back({(*loop)->extent, 0});
+                for (const auto &[atom, rows] : access.row.terms) {
+                    const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)];
+                    if (!variable.is_loop || variable.loop != (*loop)->id || rows <= 0) continue;
+                    steps.back().step = rows;
+                    known++;
+                }
             }
-            if (step <= 0 || access.slot.defined()) return false;
-            for (int64_t turn = 0; turn < hot_.extent; turn++) {
-                const int64_t row = access.row.constant + turn * step;
+            if (known == 0 || known != access.row.terms.size() || access.slot.defined()) return false;
+            for (int64_t turn = 0; turn < turns_; turn++) {
+                int64_t row = access.row.constant, rest = turn;
+                for (const Dimension &loop : steps) {
+                    row += rest % loop.extent * loop.step;
+                    rest /= loop.extent;
+                }
                 const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(row));
                 const int64_t from_first = allocation.row_in_pad(row) - tiles.front().row,
                               group = floor_div(from_first, s.row_step);
@@ -141,7 +209,7 @@ private:
                 s.last_use[static_cast<size_t>(group)] = std::max(s.last_use[static_cast<size_t>(group)], turn);
             }
         }
-        return std::is_sorted(s.first_use.begin(), s.first_use.end()) && s.first_use.back() < hot_.extent &&
+        return std::is_sorted(s.first_use.begin(), s.first_use.end()) && s.first_use.back() < turns_ &&
                std::is_sorted(s.last_use.begin(), s.last_use.end()) && s.last_use.front() >= 0;
     }
 
@@ -187,6 +255,9 @@ private:
         return true;
     }
 
+    // The iterations of a nest begin in front of its innermost loop: branches out of line are there, too.
+    bool in_nest() const { return nest_.size() > 1; }
+
     static constexpr int64_t least_in_loop = 2;  // groups of one transfer, as start_from() has it
 
     // Turns from one half of a group to the other; 0: they start together.
@@ -194,9 +265,10 @@ private:
 
     bool plan() {
         stages_ = most_stages_with_sides(hot_);
-        sure_ = sure_iterations(hot_);
+        sure_ = in_nest() ? turns_ : sure_iterations(hot_);
         apart_ = in_halves_ = true;
         if (plan_apart()) return true;
+        if (in_nest()) return false;
         apart_ = in_halves_ = false;
         load_starts_.clear();
         fronts_.clear();
@@ -229,7 +301,7 @@ private:
         int64_t beats = 0;
         for (const Streamed &s : stores_) beats += beats_of(s.copy->tiles, *kernel_.machine);
         for (const Streamed &s : loads_) beats += beats_of(s.copy->tiles, *kernel_.machine);
-        return beats > resource_bound(kernel_, ops) * hot_.extent;
+        return beats > resource_bound(kernel_, ops) * turns_;
     }
 
     // All loads, then all results: where transfers take longer than what computes DRAM turns once from reading to writing, and
@@ -237,36 +309,39 @@ private:
     // apart: one is served while the engines of the other begin. Pads of which some are ahead would have one more group to
     // begin with and to end with.
     bool plan_apart() {
-        constexpr int64_t in_front = 2;
+        constexpr int64_t least_in_front = 2;
         const Streamed &result = stores_.front();
         const auto is_staggered = [](const Streamed &s) { return s.staggered; };
         if (result.staggered || std::ranges::any_of(loads_, is_staggered) || !transfers_bind()) return false;
         int64_t of_loads = 0, count = result.groups;
-        for (const Streamed &s : loads_) of_loads += s.groups - in_front;
+        for (const Streamed &s : loads_) of_loads += s.groups - least_in_front;
         const int64_t events = of_loads + count, land = turns_to_land();
         // The last results that leave while the loop runs do so as soon as they are there, those in front of them so much
         // earlier.
         Starts results;
         do {
-            results = {0, hot_.extent * count / events, count};
+            results = {0, turns_ * count / events, count};
             for (int64_t h = 0; h < count; h++)
                 results.first =
                     std::max(results.first, result.last_use[static_cast<size_t>(h)] + land - ceil_div(h * results.span, count));
         } while (results.turns().back() + half_distance() >= sure_ && --count >= least_in_loop);
         if (count < least_in_loop) return false;
-        std::vector<Starts> loads;
         for (size_t i = 0; i < loads_.size(); i++) {
             const Streamed &s = loads_[i];
-            const Starts starts{results.first * static_cast<int64_t>(i) / of_loads, results.first, s.groups - in_front};
-            // The last group in front of the loop has ended when the first one beside it starts.
-            const int64_t used = s.first_use[static_cast<size_t>(in_front) - 1];
-            if (starts.count < least_in_loop || starts.turns().front() + half_distance() + stages_ > used ||
-                !in_time(s, starts, in_front))
-                return false;
-            loads.push_back(starts);
+            // Of nests, whose first turns may touch many groups, as many as are needed.
+            int64_t front = least_in_front;
+            Starts starts;
+            const auto comes_in_time = [&] {
+                starts = {results.first * static_cast<int64_t>(i) / of_loads, results.first, s.groups - front};
+                // The last group in front of the loop has ended when the first one beside it starts.
+                const int64_t used = s.first_use[static_cast<size_t>(front) - 1];
+                return starts.turns().front() + half_distance() + stages_ <= used && in_time(s, starts, front);
+            };
+            while (s.groups - front >= least_in_loop && !comes_in_time() && in_nest()) front++;
+            if (s.groups - front < least_in_loop || !comes_in_time()) return false;
+            load_starts_.push_back(starts);
+            fronts_.push_back(front);
         }
-        fronts_.assign(loads_.size(), in_front);
-        load_starts_ = std::move(loads);
         result_starts_ = results;
         return last_loads_end();
     }
@@ -323,9 +398,20 @@ private:
 
     // ---- code
 
-    Run group_of(const Streamed &s, int64_t count, const std::function<int64_t(int)> &index) const {
+    // `first`: the group that starts first in the loop.
+    Run group_of(const Streamed &s, int64_t count, int64_t first, const std::function<int64_t(int)> &index) const {
         const auto from = static_cast<size_t>(index(s.tiles.begin()->first)) % 2;
-        Run run{{}, count, s.row_step, s.mem_steps[from], s.mem_steps[0] != s.mem_steps[1] ? s.mem_steps[1 - from] : 0};
+        Run run{{}, count, s.row_step, s.mem_steps[from], s.mem_steps[0] != s.mem_steps[1] ? s.mem_steps[1 - from] : 0, {}};
+        if (!s.dimensions.empty()) {
+            run.mem_step = s.dimensions.front().step;
+            run.other_mem_step = 0;
+            int64_t every = 1;
+            for (size_t d = 1; d < s.dimensions.size(); d++) {
+                const Dimension &inside = s.dimensions[d - 1];
+                every *= inside.extent;
+                run.jumps.push_back({s.dimensions[d].step - inside.extent * inside.step, every, every - 1 - first % every});
+            }
+        }
         for (const auto &[pad, tiles] : s.tiles)
             if (const int64_t i = index(pad); i >= 0 && i < s.groups) run.group.push_back(tiles[static_cast<size_t>(i)]);
         return run;
@@ -357,7 +443,8 @@ private:
         std::vector<Started> started;
         int64_t first = starts.first;
         for (const Channel &c : channels) {
-            started.push_back({c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, hot_, code_, before)});
+            started.push_back(
+                {c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, hot_, in_nest(), code_, before)});
             first += half_distance();
         }
         return started;
@@ -382,8 +469,8 @@ private:
     // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
     // tile, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        const std::vector<Channel> channels =
-            aimed(s, group_of(s, starts.count, [&](int pad) { return front + s.ahead(pad); }), before);
+        const Run run = group_of(s, starts.count, front, [&](int pad) { return front + s.ahead(pad); });
+        const std::vector<Channel> channels = aimed(s, run, before);
         start_beside(channels, starts, before);
         if (stores_.empty()) wait_beside(channels, turn_of_wait(s), before);
         std::vector<Tile> first;
@@ -396,9 +483,17 @@ private:
 
     // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
     void start_loads_apart(Streamed &s, int64_t front, const Starts &starts, Body &before) {
-        const std::vector<Channel> channels = aimed(s, group_of(s, s.groups - 1, [](int) { return 1; }), before);
-        for (int64_t n = 1; n < front; n++)
-            for (const Channel &c : channels) code_.issue_step(c, before);
+        const std::vector<Channel> channels = aimed(s, group_of(s, s.groups - 1, front, [](int) { return 1; }), before);
+        const std::vector<Tile> &places = s.tiles.begin()->second;
+        for (size_t n = 1; n < static_cast<size_t>(front); n++)
+            for (Channel c : channels) {
+                if (!s.dimensions.empty()) {
+                    // Here the steps are known.
+                    c.left.clear();
+                    c.run.mem_step = places[n + 1].mem - places[n].mem;
+                }
+                code_.issue_step(c, before);
+            }
         start_beside(channels, starts, before);
         std::vector<Tile> first;
         for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, 0));
@@ -407,9 +502,8 @@ private:
 
     // Behind it those that are left, and the first ones of the pads that were ahead.
     void start_results(Streamed &s, Body &before, Body &behind) {
-        const std::vector<Started> started = start_beside(
-            aimed(s, group_of(s, result_starts_.count, [&](int pad) { return s.most_ahead() - s.ahead(pad); }), before),
-            result_starts_, before);
+        const Run run = group_of(s, result_starts_.count, 0, [&](int pad) { return s.most_ahead() - s.ahead(pad); });
+        const std::vector<Started> started = start_beside(aimed(s, run, before), result_starts_, before);
         if (unsure_ > 0) behind.push_back(code_.fence(s.copy->allocation));
         for (int64_t n = 0; n < unsure_; n++)
             for (const auto &[channel, left] : started) {
@@ -429,7 +523,9 @@ private:
     Kernel &kernel_;
     TransferCode &code_;
     size_t at_;
-    Loop &hot_;
+    std::vector<Loop *> nest_;  // outermost first
+    Loop &hot_;                 // the innermost one
+    int64_t turns_;             // of it, in all
     std::vector<Streamed> loads_, stores_;
     std::vector<Starts> load_starts_;
     std::vector<int64_t> fronts_;  // groups of each load that come in front of the loop
@@ -450,7 +546,7 @@ bool may_stream(const Kernel &kernel, const Loop &loop) {
 
 void stream_copies(Kernel &kernel, TransferCode &code) {
     for (size_t at = 0; at < kernel.body.size(); at++)
-        if (kernel.body[at].loop && may_stream(kernel, *kernel.body[at].loop)) Streamer(kernel, code, at).run();
+        if (kernel.body[at].loop) Streamer(kernel, code, at).run();
 }
 
 }  // namespace atalla::codegen

@@ -167,6 +167,7 @@ Channel TransferCode::channel(const Copy &copy, const Run &run) {
         result.control.push_back(kernel_.constant(control_word(tile)));
     }
     if (run.other_mem_step != 0) result.mem_step = kernel_.scalar(name + "_step");
+    for (size_t i = 0; i < run.jumps.size(); i++) result.left.push_back(kernel_.scalar(name + "_until"));
     return result;
 }
 
@@ -208,6 +209,7 @@ void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Re
         out.push_back(std::move(mem));
     }
     if (c.mem_step.defined()) out.push_back(value_op(c.mem_step, {c.run.mem_step * 2, {}}));
+    for (size_t i = 0; i < c.left.size(); i++) out.push_back(value_op(c.left[i], {c.run.jumps[i].left, {}}));
 }
 
 void TransferCode::step_pads(const Channel &c, Body &out) const {
@@ -222,8 +224,26 @@ void TransferCode::step_memory(const Channel &c, Body &out) const {
                              kernel_.constant(static_cast<int32_t>(2 * (c.run.mem_step + c.run.other_mem_step))), c.mem_step));
         return;
     }
-    for (size_t i = 0; i < c.run.group.size() && c.run.mem_step != 0; i++)
-        out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i]}));
+    Reg more;
+    for (size_t i = 0; i < c.left.size(); i++) {
+        // Below zero behind the last step in front of the jump: then all of it, otherwise nothing.
+        const Run::Jump &jump = c.run.jumps[i];
+        const Reg now = kernel_.scalar("now"), bytes = kernel_.scalar("jump"), again = kernel_.scalar("again");
+        out.push_back(value_op(c.left[i], {-1, {}}, {c.left[i]}));
+        Op sign;
+        sign.opcode = Opcode::srai_s;
+        sign.dst = now;
+        sign.src = {c.left[i]};
+        sign.imm = 31;
+        out.push_back(sign);
+        out.push_back(binary(Opcode::and_s, bytes, now, kernel_.constant(static_cast<int32_t>(2 * jump.mem))));
+        out.push_back(binary(Opcode::and_s, again, now, kernel_.constant(static_cast<int32_t>(jump.every))));
+        out.push_back(value_op(c.left[i], {0, {}}, {c.left[i], again}));
+        if (more.defined()) out.push_back(binary(Opcode::add_s, bytes, bytes, more));
+        more = bytes;
+    }
+    for (size_t i = 0; i < c.run.group.size() && (c.run.mem_step != 0 || more.defined()); i++)
+        out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i], more}));
 }
 
 void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {

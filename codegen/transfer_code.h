@@ -13,6 +13,12 @@ struct Run {
     std::vector<Tile> group;
     int64_t count = 1, row_step = 0, mem_step = 0;
     int64_t other_mem_step = 0;  // of every other step; 0: all are alike
+    // Where the places in memory are those of several loops: what more a step is that comes behind so many others, of which so
+    // many are left at first.
+    struct Jump {
+        int64_t mem = 0, every = 0, left = 0;
+    };
+    std::vector<Jump> jumps = {};
 };
 std::vector<Run> split_runs(const std::vector<Tile> &tiles);
 // The same with lone tiles of different pads as one group.
@@ -33,6 +39,7 @@ struct Channel {
     Run run;
     std::vector<Reg> pad, mem, control;  // one of each for every tile of the group
     Reg mem_step = {};                   // bytes of the next step, where steps are not alike
+    std::vector<Reg> left = {};          // steps until each jump
 };
 
 // dst = value + what `plus` names.

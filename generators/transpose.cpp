@@ -45,7 +45,9 @@ public:
                     "1: the last block of a dimension that is no multiple of 32 has code of its own; 0: it is a tile like the "
                     "others",
                     has_rest(across) || has_rest(along) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
-            .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32});
+            .choice("unroll", "rows of a block in straight-line code", {1, 8, 16, 32})
+            .choice("whole", "1: all blocks are in the pads at a time; 0: two tiles of them",
+                    machine.timed() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
         space.constraint("last", {"across", "along", "apart"},
                          "A tile that begins where a dimension's last block does is that block alone.",
                          [across, along](const Point &point) {
@@ -54,14 +56,28 @@ public:
                              };
                              return alone(across, point["across"]) && alone(along, point["along"]);
                          });
-        space.constraint("pads", {"across", "along", "apart"},
-                         "Two slots of the blocks, as they come and as they go, fit the pads.",
-                         [across, along, machine](const Point &point) {
+        int64_t others = 1;
+        for (size_t d = 0; d < dims_.size(); d++) others *= d == 0 || d == inner_ ? 1 : dims_[d].extent;
+        space.constraint("pads", {"across", "along", "apart", "whole"},
+                         "Two slots of the blocks, or all of them, as they come and as they go, fit the pads.",
+                         [across, along, machine, others](const Point &point) {
                              int64_t rows = 0;
                              for (const Tiles &ps : parts(across, point["across"], point["apart"] == 1))
                                  for (const Tiles &qs : parts(along, point["along"], point["apart"] == 1))
-                                     rows += 2 * ps.blocks * qs.blocks * lanes;
+                                     rows += (point["whole"] == 1 ? ps.count * qs.count * others : 2) * ps.blocks * qs.blocks *
+                                             lanes;
                              return fit_pads(machine, {{rows, false}, {rows, false}, {lanes, false}});
+                         });
+        space.constraint("beside", {"across", "along", "apart", "whole"},
+                         "Where all blocks are in the pads no tile meets another, and one transfer of each pad has the rows of "
+                         "blocks across, as the loops come to them.",
+                         [across, along, machine](const Point &point) {
+                             const auto exact = [&](const MovedBox::Dim &dim, int64_t blocks) {
+                                 return std::ranges::all_of(parts(dim, blocks, point["apart"] == 1), &Tiles::exact);
+                             };
+                             return point["whole"] == 0 ||
+                                    (exact(across, point["across"]) && exact(along, point["along"]) &&
+                                     point["across"] * lanes <= machine.pad.count * machine.sdma.max_rows);
                          });
         return space;
     }
@@ -70,12 +86,15 @@ public:
     }
     std::string words(const Machine &machine, const Point &point) const override {
         if (!turns(machine)) return by_element_->words(machine, point);
-        return fmt::format("{} x {} blocks at a time{}, {} rows unrolled", point["across"], point["along"],
-                           point["apart"] == 1 ? ", the last ones apart" : "", point["unroll"]);
+        return fmt::format("{} x {} blocks at a time{}{}, {} rows unrolled", point["across"], point["along"],
+                           point["apart"] == 1 ? ", the last ones apart" : "", point["whole"] == 1 ? ", all in the pads" : "",
+                           point["unroll"]);
     }
     // Fitted to all schedules of twelve transposes of 30 to 784 rows on ax01.
     double draft(const Machine &machine, const Point &point) const override {
         constexpr double start_of_nest = 1600, block = 160, loop_over_rows = 640, tile = 100, first_block = 100;
+        // Where all blocks are in the pads: more code in front, and less time for each.
+        constexpr double start_of_whole = 900, gain_of_whole = 6;
         if (!turns(machine)) return by_element_->draft(machine, point);
         double others = 1, cycles = 0;
         for (size_t d = 0; d < dims_.size(); d++)
@@ -84,8 +103,11 @@ public:
             for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1)) {
                 const auto together = static_cast<double>(ps.blocks * qs.blocks),
                            tiles = static_cast<double>(ps.count * qs.count) * others;
-                cycles += start_of_nest +
-                          tiles * (together * (block + loop_over_rows / static_cast<double>(point["unroll"])) + tile) +
+                const bool whole = point["whole"] == 1;
+                cycles += start_of_nest + (whole ? start_of_whole : 0) +
+                          tiles * (together * (block - (whole ? gain_of_whole : 0) +
+                                               loop_over_rows / static_cast<double>(point["unroll"])) +
+                                   tile) +
                           first_block * together;
             }
         }
@@ -116,8 +138,10 @@ private:
     struct Tiles {
         // The last tile ends where the part does, and moves some elements of the one before again.
         Expr begin(const Expr &index) const {
-            return count == 1 ? Expr(size(from)) : min(index * size(tile()), size(from + extent - tile()));
+            if (count == 1) return Expr(size(from));
+            return exact() ? size(from) + index * size(tile()) : min(index * size(tile()), size(from + extent - tile()));
         }
+        bool exact() const { return extent == count * tile(); }
         int64_t tile() const { return blocks * block; }
         int64_t from, extent, block, blocks, count;
     };
@@ -159,15 +183,15 @@ private:
         }
         for (const Tiles &ps : parts(dims_[0], point["across"], point["apart"] == 1))
             for (const Tiles &qs : parts(dims_[inner_], point["along"], point["apart"] == 1))
-                turn(machine, size(point["unroll"]), ps, qs, order, image, identity, out);
+                turn(machine, size(point["unroll"]), point["whole"] == 1, ps, qs, order, image, identity, out);
         whole_loops(out);
         fix_shape(out.output_buffer(), out_extents);
         return kernel(Pipeline(out), {image});
     }
 
     // Tiles of the result's innermost dimension, `ps`, by those of the input's, for all places of the others.
-    void turn(const Machine &machine, int unroll, const Tiles &ps, const Tiles &qs, const std::vector<size_t> &order,
-              const ImageParam &image, const Func &identity, Func &out) const {
+    void turn(const Machine &machine, int unroll, bool whole, const Tiles &ps, const Tiles &qs,
+              const std::vector<size_t> &order, const ImageParam &image, const Func &identity, Func &out) const {
         const int across = size(ps.blocks), along = size(qs.blocks);
         const size_t rank = dims_.size();
         const Var k("k"), w("w"), l("l"), i("i"), qt("qt"), pt("pt"), qo("qo"), po("po");
@@ -213,16 +237,21 @@ private:
         out(to) = finished(from);
 
         const Var iu("i_unroll"), wu("w_unroll");
-        const bool ring = machine.timed() && (ps.count * qs.count > 1 || rank > 2);
+        const bool ring = machine.timed() && !whole && (ps.count * qs.count > 1 || rank > 2);
         const RVar each_tile(r[po_at]);
-        raw.compute_at(out, each_tile)
-            .vectorize(k, size(lanes))
+        if (whole) {
+            raw.compute_root();
+            finished.compute_root();
+        } else {
+            raw.compute_at(out, each_tile);
+            finished.compute_at(out, each_tile);
+        }
+        raw.vectorize(k, size(lanes))
             .bound_extent(k, size(lanes))
             .bound_extent(w, size(lanes))
             .bound_extent(qt, along)
             .bound_extent(pt, across);
-        finished.compute_at(out, each_tile)
-            .vectorize(l, size(lanes))
+        finished.vectorize(l, size(lanes))
             .bound_extent(l, size(lanes))
             .bound_extent(i, size(lanes))
             .bound_extent(qt, along)
@@ -233,8 +262,8 @@ private:
             raw.hoist_storage_root().ring_buffer(2);
             finished.hoist_storage_root().ring_buffer(2);
         }
-        if (unroll > 1) finished.split(i, i, iu, unroll);
         weights.compute_at(finished, qt).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes));
+        if (unroll > 1) finished.split(i, i, iu, unroll);
         if (unroll > 1) weights.split(w, w, wu, unroll);
         part.compute_at(finished, unroll > 1 ? iu : i)
             .vectorize(l, size(lanes))

@@ -84,8 +84,8 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
           {{"dim", "1"}});
     // Groups of a result that leave in the turns of an innermost loop: one in each, or in the first ones alone.
     const WorkloadArguments turned = {{"dim0", "0"}, {"dim1", "1"}};
-    for (const char *points : {"across=4,along=4,apart=0,unroll=32", "across=2,along=8,apart=0,unroll=32",
-                               "across=8,along=4,apart=0,unroll=32", "across=8,along=2,apart=0,unroll=32"})
+    for (const char *points : {"across=4,along=4,apart=0,unroll=32,whole=0", "across=2,along=8,apart=0,unroll=32,whole=0",
+                               "across=8,along=4,apart=0,unroll=32,whole=0", "across=8,along=2,apart=0,unroll=32,whole=0"})
         check("transpose", "512x256", {Point::parse(points)}, turned);
 }
 
@@ -233,6 +233,23 @@ public:
     void halted(timing::Cycle, timing::Cycle) override {}
 };
 
+// The transfers of a kernel in the order in which they start.
+std::vector<Transfers::Transfer> started_transfers(const std::shared_ptr<const Workload> &workload, const Machine &machine,
+                                                   const Point &point) {
+    const KernelDefinition kernel = workload->build(machine, point);
+    codegen::CompileOptions options;
+    options.layouts = kernel.layouts;
+    std::vector<TensorData> inputs;
+    for (const TensorSpec &input : kernel.inputs) inputs.emplace_back(static_cast<size_t>(input.elements()));
+    Transfers transfers;
+    RunOptions watched;
+    watched.observer = &transfers;
+    const KernelRun run =
+        run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
+    EXPECT_TRUE(run.result.ok) << run.result.error;
+    return transfers.all;
+}
+
 // All elements are in the pads, in halves of pages: loads come in front of all results, two pads at a time, where transfers
 // take longer than the lanes; results leave between loads where they do not.
 TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
@@ -242,28 +259,44 @@ TEST(Streams, LoadsComeBeforeResultsWhereTransfersTakeLonger) {
         const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
         const Point point = {{"block", workload->outputs()[0].elements()}, {"unroll", 16}, {"pads", 4}, {"parts", 3}};
         EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << op;
-        const KernelDefinition kernel = workload->build(machine, point);
-        codegen::CompileOptions options;
-        options.layouts = kernel.layouts;
-        std::vector<TensorData> inputs;
-        for (const TensorSpec &input : kernel.inputs) inputs.emplace_back(static_cast<size_t>(input.elements()));
-        Transfers transfers;
-        RunOptions watched;
-        watched.observer = &transfers;
-        const KernelRun run =
-            run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
-        ASSERT_TRUE(run.result.ok) << run.result.error;
+        const std::vector<Transfers::Transfer> all = started_transfers(workload, machine, point);
         const auto is_result = [](const Transfers::Transfer &t) { return !t.load; };
-        const auto first_result = std::ranges::find_if(transfers.all, is_result);
-        EXPECT_EQ(std::all_of(first_result, transfers.all.end(), is_result), longer) << op;
+        const auto first_result = std::ranges::find_if(all, is_result);
+        EXPECT_EQ(std::all_of(first_result, all.end(), is_result), longer) << op;
         if (!longer) continue;
         // The second group of loads still comes in front of the loop, behind it are the last results.
-        const size_t pads = machine.pad.count, front = 2 * pads * inputs.size();
-        ASSERT_GT(transfers.all.size(), front + pads);
-        for (size_t i = front; i + pads < transfers.all.size(); i += 2) {
-            EXPECT_EQ(transfers.all[i].load, transfers.all[i + 1].load) << op << " " << i;
-            EXPECT_EQ(transfers.all[i].pad + 2, transfers.all[i + 1].pad) << op << " " << i;
+        const size_t pads = machine.pad.count, front = 2 * pads * workload->inputs().size();
+        ASSERT_GT(all.size(), front + pads);
+        for (size_t i = front; i + pads < all.size(); i += 2) {
+            EXPECT_EQ(all[i].load, all[i + 1].load) << op << " " << i;
+            EXPECT_EQ(all[i].pad + 2, all[i + 1].pad) << op << " " << i;
         }
+    }
+}
+
+// The same of a nest of blocks that the array turns, whose places in memory are those of several loops: of one tensor, of
+// several, and with a last block that has a nest of its own.
+TEST(Streams, LoadsOfANestComeBeforeItsResults) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        const char *shape, *point;
+    };
+    for (const Case &c : {Case{"256x256", "across=4,along=4,apart=0,unroll=32,whole=1"},
+                          {"256x384", "across=4,along=2,apart=0,unroll=32,whole=1"},
+                          {"2x128x256", "across=4,along=4,apart=0,unroll=32,whole=1"},
+                          {"400x128", "across=3,along=4,apart=1,unroll=32,whole=1"},
+                          {"128x400", "across=4,along=4,apart=1,unroll=32,whole=1"}}) {
+        const std::shared_ptr<const Workload> workload =
+            find_operator("transpose").workload({{"shape", c.shape}, {"dim0", "-1"}, {"dim1", "-2"}});
+        const Point point = Point::parse(c.point);
+        ASSERT_EQ(violation(workload->space(machine), point), "") << c.shape;
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << c.shape;
+        if (point["apart"] == 1) continue;
+        const std::vector<Transfers::Transfer> all = started_transfers(workload, machine, point);
+        const auto is_result = [](const Transfers::Transfer &t) { return !t.load; };
+        EXPECT_TRUE(std::all_of(std::ranges::find_if(all, is_result), all.end(), is_result)) << c.shape;
+        EXPECT_GT(all.back().cycle - std::ranges::find_if(all, is_result)->cycle, all.back().cycle / 4)
+            << c.shape << ": results leave beside the loop";
     }
 }
 

@@ -463,7 +463,7 @@ TEST(Movement, DraftOfTransfers) {
 // A nest of the last blocks alone has a start of its own, which few blocks are not worth.
 TEST(Movement, DraftOfBlocksThatAreTurned) {
     const auto point = [](int64_t along, int64_t apart) {
-        return Point{{"across", 1}, {"along", along}, {"apart", apart}, {"unroll", 32}};
+        return Point{{"across", 1}, {"along", along}, {"apart", apart}, {"unroll", 32}, {"whole", 0}};
     };
     expect_drafted_faster("transpose", {{"shape", "50x400"}, {"dim0", "0"}, {"dim1", "1"}}, point(1, 0), point(4, 1));
 }
@@ -598,8 +598,9 @@ TEST(Movement, TurnsTheLastBlocksOfADimensionApart) {
         const std::shared_ptr<const Workload> turned =
             find_operator("transpose").workload({{"shape", shape}, {"dim0", "-1"}, {"dim1", "-2"}});
         const Evaluator evaluator(turned, machine);
-        for (const char *point : {"across=1,along=1,apart=1,unroll=32", "across=2,along=3,apart=1,unroll=8",
-                                  "across=3,along=2,apart=1,unroll=32", "across=2,along=1,apart=1,unroll=1"}) {
+        for (const char *point : {"across=1,along=1,apart=1,unroll=32,whole=0", "across=2,along=3,apart=1,unroll=8,whole=0",
+                                  "across=3,along=2,apart=1,unroll=32,whole=1", "across=2,along=1,apart=1,unroll=1,whole=0",
+                                  "across=2,along=3,apart=1,unroll=32,whole=1"}) {
             const Point at = Point::parse(point);
             if (!violation(turned->space(machine), at).empty()) continue;
             EXPECT_THAT(turned->words(machine, at), HasSubstr("the last ones apart"));
@@ -607,7 +608,7 @@ TEST(Movement, TurnsTheLastBlocksOfADimensionApart) {
         }
     }
     const Space space = find_operator("transpose").workload({{"shape", "70x97"}, {"dim0", "0"}, {"dim1", "1"}})->space(machine);
-    EXPECT_THAT(violation(space, Point::parse("across=2,along=1,apart=0,unroll=8")), HasSubstr("is that block alone"));
+    EXPECT_THAT(violation(space, Point::parse("across=2,along=1,apart=0,unroll=8,whole=0")), HasSubstr("is that block alone"));
 }
 
 // What lies between two rows leaves with the first of them where its last vector has room for it, and is no loop nest of its
