@@ -13,6 +13,13 @@ namespace {
 // x - 0 = x for every x, -0 included; with a mask, a merge.
 bool is_move(const Op &op) { return op.opcode == Opcode::sub_vv && op.src[1] == zero_vector; }
 bool is_copy(const Op &op) { return is_move(op) && !op.mask.defined() && !op.keeps_dst; }
+bool is_merge(const Op &op) { return is_move(op) && op.mask.defined() && op.keeps_dst; }
+
+// A lane operation that a mask may keep to some lanes.
+bool takes_mask(const Op &op) {
+    const Unit unit = info(op.opcode).unit;
+    return (unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp) && !op.mask.defined() && !op.keeps_dst;
+}
 
 class Coalescer {
 public:
@@ -22,6 +29,8 @@ public:
         collect(kernel_.body);
         for (size_t at = 0; at < sites_.size(); at++)
             if (!sites_[at].gone && is_copy(op(at)) && !take_over(at)) move_up(at);
+        for (size_t at = 0; at < sites_.size(); at++)
+            if (!sites_[at].gone && is_merge(op(at))) make_under_mask(at);
         for (Site &site : sites_)
             if (site.gone) *site.op = Op{};
         erase_nothing(kernel_.body);
@@ -91,6 +100,24 @@ private:
         sites_[at].gone = true;
         rename(from, to);
         if (is_copy(op(made)) && op(made).src[0] == to) sites_[made].gone = true;
+    }
+
+    // What nothing but a merge reads is made where the merge is, in its lanes alone.
+    void make_under_mask(size_t at) {
+        Op &merge = op(at);
+        const Reg from = merge.src[0];
+        const std::vector<size_t> &named = mentions_[from.id];
+        if (from.id <= all_lanes.id || named.size() != 2 || named.back() != at || !begins_in(from, sites_[at].body)) return;
+        const size_t made = named.front();
+        Op now = op(made);
+        if (!takes_mask(now)) return;
+        for (size_t between = made + 1; between < at; between++)
+            if (!sites_[between].gone && op(between).dst.defined() && reads(now, op(between).dst)) return;
+        now.dst = merge.dst;
+        now.mask = merge.mask;
+        now.keeps_dst = true;
+        merge = std::move(now);
+        sites_[made].gone = true;
     }
 
     void rename(Reg old, Reg now) {

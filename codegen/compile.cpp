@@ -39,8 +39,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few,
-// fewer do, and long iterations do not overlap where a nest would leave the instruction cache. Where straight code alone takes
-// too many registers, it keeps its order, masks that are constants are made again, and other constants where they are read.
+// fewer do, and where a nest would leave the instruction cache stages run idle, or else long iterations do not overlap. Where
+// straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other
+// constants where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
@@ -50,10 +51,10 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
                    overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle, joins = options.join && result.joined;
         bool again = false;  // from the start, with other masks and constants
-        const size_t short_loops = options.short_loops.size();
+        bool shorter = false;
         if (overlaps && options.overlap == OverlapIterations::Long)
-            options.short_loops.insert(result.unfit.begin(), result.unfit.end());
-        const bool shorter = options.short_loops.size() > short_loops;
+            for (const size_t b : result.unfit)
+                shorter |= options.idle_loops.insert(b).second || options.short_loops.insert(b).second;
         if (!shorter && (result.turned_fit || !turns)) {
             packed();
             try {

@@ -101,7 +101,7 @@ private:
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         const bool store = op.opcode == Opcode::vreg_st;
         const bool slots = access.slot.defined();
-        if (slots && allocation.slot_gap == 0) return false;
+        if (slots && allocation.slot_rows == 0) return false;
         int64_t step = 0, lowest = access.row.constant, highest = lowest;
         for (const auto &[atom, rows] : access.row.terms) {
             const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
@@ -120,36 +120,60 @@ private:
         const int64_t rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
         if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind)
             return false;
-        if (!store && (slots || !loads_ahead(access.allocation))) return true;
+        const bool apart = !slots || allocation.slot_gap > 0;  // from rows of another slot
+        if (!store && apart && (slots || !loads_ahead(access.allocation))) return true;
         // The nearest row in front and the nearest behind.
-        if (lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows)) return true;
-        return store && !slots && nobody_names(access, step, in_front, behind);
+        if (apart && lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows))
+            return true;
+        return (store || slots) && nobody_names(access, *in_pad, in_front, behind, store);
     }
 
-    // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that
-    // operations name?
-    bool nobody_names(const PadAccess &access, int64_t step, int64_t in_front, int64_t behind) const {
+    // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that copies
+    // and operations name? Loads may touch all rows of their slot, and of another one all that transfers do not bring.
+    bool nobody_names(const PadAccess &access, int64_t in_pad, int64_t in_front, int64_t behind, bool store) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
-        std::vector<bool> named(static_cast<size_t>(allocation.rows), false);
+        const bool slots = access.slot.defined();
+        const int64_t rows = slots ? allocation.slot_rows : allocation.rows;
+        const auto place = [&](int64_t row) {  // in the pads
+            return std::pair(floor_mod(floor_div(row, allocation.block), allocation.interleave), allocation.row_in_pad(row));
+        };
+        const int64_t pad_rows = slots ? allocation.row_in_pad(rows - 1) + 1 : allocation.rows_per_pad();
+        if (allocation.moved.empty() && is_transferred(access.allocation)) return false;
+        std::set<std::pair<int64_t, int64_t>> named;
+        for (int64_t row = 0; row < rows; row++)
+            if (static_cast<size_t>(row) < allocation.moved.size() && allocation.moved[static_cast<size_t>(row)])
+                named.insert(place(row));
         for (const Block &block : blocks_)
             for (const Op &op : block.ops) {
-                const auto transfers = [&](const Op &other) { return other.orders == access.allocation; };
-                if (transfers(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), transfers))) return false;
-                if (!op.access || op.access->allocation != access.allocation) continue;
-                const std::optional<std::set<int64_t>> rows = rows_of(*op.access, -1);
-                if (!rows) return false;
-                for (int64_t row : *rows)
-                    if (row >= 0 && row < allocation.rows) named[static_cast<size_t>(row)] = true;
+                if (!store || !op.access || op.access->allocation != access.allocation) continue;
+                const std::optional<std::set<int64_t>> touched = rows_of(*op.access, -1);
+                if (!touched) return false;
+                for (int64_t row : *touched)
+                    if (slots || (row >= 0 && row < rows)) named.insert(place(floor_mod(row, rows)));
             }
+        const auto is_free = [&](int64_t pad, int64_t row) {
+            if (!store && row >= 0 && row < pad_rows) return true;
+            if (slots && allocation.slot_gap == 0) row = floor_mod(row, pad_rows);
+            return !named.contains({pad, row});
+        };
         const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent;
         const std::optional<std::set<int64_t>> firsts = rows_of(access, loop_);
-        const auto is_free = [&](int64_t row) { return row < 0 || row >= allocation.rows || !named[static_cast<size_t>(row)]; };
-        return firsts && std::all_of(firsts->begin(), firsts->end(), [&](int64_t first) {
+        return firsts && std::all_of(firsts->begin(), firsts->end(), [&](int64_t row) {
+                   const auto [pad, first] = place(row);
                    bool free = true;
-                   for (int64_t i = 1; i <= in_front; i++) free = free && is_free(first - i * step);
-                   for (int64_t i = 0; i < behind; i++) free = free && is_free(first + (iterations + i) * step);
+                   for (int64_t i = 1; i <= in_front; i++) free = free && is_free(pad, first - i * in_pad);
+                   for (int64_t i = 0; i < behind; i++) free = free && is_free(pad, first + (iterations + i) * in_pad);
                    return free;
                });
+    }
+
+    bool is_transferred(int allocation) const {
+        const auto transfers = [&](const Op &op) { return op.orders == allocation; };
+        return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block &block) {
+            return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {
+                return transfers(op) || (op.side && std::any_of(op.side->begin(), op.side->end(), transfers));
+            });
+        });
     }
 
     // The rows that an access touches while the loops run, but for one of them, which is at its first iteration.
@@ -157,7 +181,7 @@ private:
         std::set<int64_t> rows = {access.row.constant};
         for (const auto &[atom, step] : access.row.terms) {
             const Atom &what = kernel_.atoms[static_cast<size_t>(atom)];
-            if (!what.is_loop || access.slot.defined()) return std::nullopt;
+            if (!what.is_loop) return std::nullopt;
             if (what.loop == but_for) continue;
             std::set<int64_t> more;
             for (int64_t row : rows)

@@ -74,9 +74,10 @@ struct Allocation {
     int64_t base_row = -1;  // first row in each of its pads
     // Rows next to it in each of its pads that hold nothing and that no transfer touches.
     int64_t guard_front = 0, guard_behind = 0;
-    // Of a ring with such rows between its slots: rows of a slot, and those between in each pad.
+    // Of a ring whose accesses stay in one slot each: rows of a slot, and such rows in each pad between the slots.
     int64_t slot_rows = 0, slot_gap = 0;
-    bool zeros = false;  // a row of zeros in each pad, stored once at the start: loads of it are constants
+    std::vector<bool> moved;  // rows that copies touch, of a slot where slots are known; empty: no copy does
+    bool zeros = false;       // a row of zeros in each pad, stored once at the start: loads of it are constants
 
     // Which pad a row is in, and which row of the allocation's part of that pad it is.
     int pad_of(int64_t row) const { return pads[static_cast<size_t>(floor_mod(floor_div(row, block), interleave))]; }

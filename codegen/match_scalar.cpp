@@ -139,14 +139,15 @@ std::optional<uint32_t> Matcher::constant_lanes(const Expr &condition) {
 // The one lane, counted from `a` or `b`, where both indices are equal.
 Value Matcher::integer_equality(const Expr &left, const Expr &right, const Expr &e) {
     const Expr a = plain_index(left), b = plain_index(right);
-    if (const auto bits = constant_lanes(e)) return constant_mask(*bits);
+    if (const auto bits = constant_lanes(e)) return Value::of_lanes(*bits);
     const auto *ramp = a.as<Ramp>() != nullptr ? a.as<Ramp>() : b.as<Ramp>();
     const Expr &other = ramp == a.as<Ramp>() ? b : a;
     if (ramp == nullptr || !is_const_one(ramp->stride) || !ramp->base.type().is_scalar() || !other.type().is_scalar())
         fail("indices are compared that do not count lanes by one", e);
     const Expr lane = widened(other) - widened(ramp->base);
     const LinearForm form = scope_.linear(lane);
-    if (form.is_constant()) return constant_mask(form.constant >= 0 && form.constant < vector_lanes ? 1u << form.constant : 0u);
+    if (form.is_constant())
+        return Value::of_lanes(form.constant >= 0 && form.constant < vector_lanes ? 1u << form.constant : 0u);
     if (scope_.linear(clamp(lane, 0, vector_lanes - 1)) != form) fail("the lane of a comparison may lie outside the vector", e);
     Op power;
     power.opcode = Opcode::sll_s;
@@ -169,7 +170,7 @@ Value Matcher::integer_comparison(const Expr &e) {
     const LinearForm left = scope_.linear(a), right = scope_.linear(b);
     LinearForm difference = left;
     difference += right.scaled(-1);
-    if (difference.is_constant()) return constant_mask(difference.constant < 0 ? ~0u : 0u);
+    if (difference.is_constant()) return Value::of_lanes(difference.constant < 0 ? ~0u : 0u);
     // 1 or 0, then all ones or none.
     Op slt, negate;
     slt.opcode = Opcode::slt_s;
@@ -179,24 +180,24 @@ Value Matcher::integer_comparison(const Expr &e) {
     return Value::of_bits(emit(negate, RegisterClass::Scalar, "less"));
 }
 
-Value Matcher::constant_mask(uint32_t bits) {
-    if (bits == ~0u) return Value::of_mask(all_lanes);
+Reg Matcher::constant_mask(uint32_t lanes) {
+    if (lanes == ~0u) return all_lanes;
     Op move;
     move.opcode = Opcode::mv_stm;
-    move.src = {kernel_.constant(static_cast<int32_t>(bits))};
-    if (const auto it = constant_masks_.find(bits); it != constant_masks_.end()) return Value::of_mask(it->second);
+    move.src = {kernel_.constant(static_cast<int32_t>(lanes))};
+    if (const auto it = constant_masks_.find(lanes); it != constant_masks_.end()) return it->second;
     // Few registers: the others of many masks are made where they are needed.
     constexpr size_t most_kept = 6;
-    if (constant_masks_.size() == most_kept) return Value::of_mask(emit(move, RegisterClass::Mask, "lanes"));
-    move.dst = constant_masks_[bits] = kernel_.new_register(RegisterClass::Mask, "lanes");
+    if (constant_masks_.size() == most_kept) return emit(move, RegisterClass::Mask, "lanes");
+    move.dst = constant_masks_[lanes] = kernel_.new_register(RegisterClass::Mask, "lanes");
     entry_.push_back(move);
-    return Value::of_mask(move.dst);
+    return move.dst;
 }
 
 // The mask of lanes 0 .. count-1, where count may lie outside 0 .. 32.
 Value Matcher::first_lanes(const Expr &count) {
     const LinearForm form = scope_.linear(clamp(count, 0, vector_lanes));
-    if (form.is_constant()) return constant_mask(form.constant == vector_lanes ? ~0u : (1u << form.constant) - 1);
+    if (form.is_constant()) return Value::of_lanes(form.constant == vector_lanes ? ~0u : (1u << form.constant) - 1);
     Op less;
     less.opcode = Opcode::addi_s;
     less.src = {shifted(1, form)};
@@ -207,7 +208,7 @@ Value Matcher::first_lanes(const Expr &count) {
 // That of the others.
 Value Matcher::lanes_from(const Expr &count) {
     const LinearForm form = scope_.linear(clamp(count, 0, vector_lanes));
-    if (form.is_constant()) return constant_mask(form.constant == vector_lanes ? 0u : ~0u << form.constant);
+    if (form.is_constant()) return Value::of_lanes(form.constant == vector_lanes ? 0u : ~0u << form.constant);
     return Value::of_bits(shifted(-1, form));
 }
 
@@ -233,6 +234,7 @@ Reg Matcher::shifted(int32_t value, LinearForm count) {
 }
 
 Reg Matcher::mask_of(const Value &condition) {
+    if (condition.lanes) return constant_mask(*condition.lanes);
     if (condition.reg.defined()) return condition.reg;
     Op move;
     move.opcode = Opcode::mv_stm;
@@ -241,6 +243,7 @@ Reg Matcher::mask_of(const Value &condition) {
 }
 
 Reg Matcher::bits_of(const Value &condition) {
+    if (condition.lanes) return kernel_.constant(static_cast<int32_t>(*condition.lanes));
     if (condition.bits.defined()) return condition.bits;
     Op move;
     move.opcode = Opcode::mv_mts;
@@ -250,17 +253,16 @@ Reg Matcher::bits_of(const Value &condition) {
 
 Value Matcher::combine_masks(Opcode opcode, const Value &a, const Value &b) {
     if (a.kind != Value::Mask || b.kind != Value::Mask) throw Mismatch{"a number is used as a condition"};
+    if (a.lanes && b.lanes)
+        return Value::of_lanes(opcode == Opcode::and_s  ? *a.lanes & *b.lanes
+                               : opcode == Opcode::or_s ? *a.lanes | *b.lanes
+                                                        : *a.lanes ^ *b.lanes);
     Op combine;
     combine.opcode = opcode;
     combine.src = {bits_of(a), bits_of(b)};
     return Value::of_bits(emit(combine, RegisterClass::Scalar, "bits"));
 }
 
-Value Matcher::invert_mask(const Value &mask) {
-    for (const auto &[bits, reg] : constant_masks_)
-        if (mask.kind == Value::Mask && mask.reg == reg) return constant_mask(~bits);
-    if (mask.kind == Value::Mask && mask.reg == all_lanes) return constant_mask(0);
-    return combine_masks(Opcode::xor_s, mask, Value::of_mask(all_lanes));
-}
+Value Matcher::invert_mask(const Value &mask) { return combine_masks(Opcode::xor_s, mask, Value::of_lanes(~0u)); }
 
 }  // namespace atalla::codegen

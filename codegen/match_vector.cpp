@@ -421,7 +421,10 @@ Value Matcher::evaluate_select(const Select *select) {
         condition = without_strict(first ? b : a);
     }
     if (const auto taken = known_here(condition)) return evaluate(*taken ? on : off);
-    return choose(evaluate(condition), evaluate(on), evaluate(off));
+    const Value lanes = evaluate(condition);
+    if (lanes.lanes == ~0u) return evaluate(on);
+    if (lanes.lanes == 0u) return evaluate(off);
+    return choose(lanes, evaluate(on), evaluate(off));
 }
 
 // A comparison of indices that loops outside have decided.

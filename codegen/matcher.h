@@ -23,12 +23,13 @@ struct Value {
         Splat,     // a scalar register (float32 pattern) in every lane
         Dot,       // float32: a row (reg) times the weight buffer
         Sum,       // float32, not yet rounded in the IR: the sum of a row's lanes; the vector register holds it rounded
-        Mask       // a condition: a mask register, or else bits
+        Mask       // a condition: lanes that are known, or else a mask register, or else bits
     };
     Kind kind = Constant;
     float constant = 0;
     Reg reg;
-    Reg bits = {};  // Mask: a scalar register with a bit a lane
+    Reg bits = {};                       // Mask: a scalar register with a bit a lane
+    std::optional<uint32_t> lanes = {};  // Mask: where it holds, if the loops around have decided that
     // Splat and Dot: the IR has rounded the value to bfloat16. The machine does so in the operation that takes it, unless the
     // register of a Splat is `exact`, which is what it holds.
     bool rounded = false;
@@ -46,6 +47,12 @@ struct Value {
         Value value;
         value.kind = Mask;
         value.bits = r;
+        return value;
+    }
+    static Value of_lanes(uint32_t lanes) {
+        Value value;
+        value.kind = Mask;
+        value.lanes = lanes;
         return value;
     }
     static Value of_scalar(Reg r) { return {Splat, 0, r}; }
@@ -158,7 +165,7 @@ private:
     Value first_lanes(const Halide::Expr &count);
     Value lanes_from(const Halide::Expr &count);
     Reg shifted(int32_t value, LinearForm count);
-    Value constant_mask(uint32_t bits);
+    Reg constant_mask(uint32_t lanes);
     // A condition as a mask register, and as a scalar register with a bit a lane.
     Reg mask_of(const Value &condition);
     Reg bits_of(const Value &condition);

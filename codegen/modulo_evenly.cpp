@@ -9,6 +9,10 @@ namespace {
 
 // Places tried for the first of rows that follow each other evenly.
 constexpr int most_starts = 4;
+// Cycles that loads may be earlier than they must, and as many more where those do not suffice.
+constexpr int loads_early = 16;
+// The same that a store or a load of a single row waits for its pad, or for the ports of a packet.
+constexpr int busy_ports = 8;
 
 }  // namespace
 
@@ -48,21 +52,34 @@ int ModuloScheduler::evenly_spaced_interval(ScheduleGraph &graph, const std::vec
     const int rows = static_cast<int>(chains_.alike.size());
     for (int distance = (least + rows - 1) / rows; distance * rows <= most;
          distance += 1 + (distance * rows - least) / (4 * rows))
-        for (int start = 0; start < std::min(distance, most_starts); start++)
-            if (fits_evenly(graph, window, distance, start)) return distance * rows;
+        for (const bool more_time : {false, true})
+            for (int start = 0; start < std::min(distance, more_time ? 1 : most_starts); start++)
+                if (fits_evenly(graph, window, distance, start, more_time)) return distance * rows;
     return 0;
 }
 
-bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start) {
+bool ModuloScheduler::fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start,
+                                  bool more_time) {
     // What keeps others from their places, since its register must be free again for the next row, is tried a little later.
     const int interval = distance * static_cast<int>(chains_.alike.size()), most_delays = start < 2 ? 20 : 0;
     not_before_.assign(chains_.alike[0].size(), 0);
+    loads_early_ = loads_early;
+    busy_ports_ = loads_last_ && chains_.alike.size() == 1 ? busy_ports : 0;
     for (int delays = 0; delays <= most_delays; delays++) {
         const Even placed = place_rows(graph, window, distance, start);
         if (placed.all) return keeps_dependences(graph, interval) && registers_suffice(graph, interval);
+        if (more_time && placed.early_load) {
+            loads_early_ += loads_early;
+            continue;
+        }
+        if (more_time && placed.reload && busy_ports_ > 0) {
+            busy_ports_ += busy_ports;
+            continue;
+        }
         if (!placed.in_the_way) return false;
         const size_t other = *placed.in_the_way;
-        not_before_[other] = graph.cycle[chains_.alike[0][other]] + static_cast<int>(machine_.vec.ii);
+        not_before_[other] =
+            graph.cycle[chains_.alike[0][other]] + std::max(more_time ? placed.later : 0, static_cast<int>(machine_.vec.ii));
     }
     return false;
 }
@@ -80,9 +97,9 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     std::map<int, size_t> position;
     for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
     // Of the operations behind one, in the next rows mostly, the one that leaves it the least time.
-    const auto in_the_way = [&](int i) -> std::optional<size_t> {
+    const auto in_the_way = [&](int i) {
         int last = window[i] * interval - 1 - (rows - 1) * distance;
-        std::optional<size_t> found;
+        Even found;
         for (int e : graph.out[i]) {
             const Edge &edge = graph.edges[e];
             if (edge.to == i || graph.cycle[edge.to] < 0) continue;
@@ -90,8 +107,17 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
             if (before >= last) continue;
             last = before;
             const auto at = position.find(edge.to);
-            found = at != position.end() ? std::optional(at->second) : std::nullopt;
+            // Loads come as late as they can anyway.
+            const bool moves = at != position.end() && graph.ops[edge.to].opcode != Opcode::vreg_ld;
+            found.in_the_way = moves ? std::optional(at->second) : std::nullopt;
         }
+        const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
+        const int first = room(graph, i, window[i], interval, load ? graph.height[i] - longest_ : 0).first;
+        found.later = std::max(first, behind_unplaced(graph, i, interval)) - last;
+        found.early_load = load && last < distance;
+        found.reload = load && std::any_of(graph.in[i].begin(), graph.in[i].end(), [&](int e) {
+                           return graph.edges[e].distance == 0 && graph.ops[graph.edges[e].from].opcode == Opcode::vreg_st;
+                       });
         return found;
     };
     // Lanes and scalars first, whose units have little to spare; loads go where these leave room, and stores behind them. Loads
@@ -104,7 +130,7 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     for (int part = 0; part < 3; part++) {
         for (int i : chains_.in_turn[0])
             if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start))
-                return {false, in_the_way(i)};
+                return in_the_way(i);
         if (loads_last_ && part == 0 && !place_connecting(graph, table, window, interval, false)) return {};
     }
     return {place_connecting(graph, table, window, interval, true), {}};
@@ -123,12 +149,11 @@ bool ModuloScheduler::place_connecting(ScheduleGraph &graph, ResourceTable &tabl
 
 bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, size_t position, int window, int distance,
                                    int start) {
-    constexpr int loads_early = 16;  // cycles that loads may be earlier than they must
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
     const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
     std::vector<Claim> claims;
     for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
-    const int early = loads_early + result_latency(machine_, Opcode::vreg_ld);
+    const int early = loads_early_ + result_latency(machine_, Opcode::vreg_ld);
     auto [first, last] = room(graph, i, window, interval,
                               load ? graph.height[i] - longest_
                                    : std::max({start + early, not_before_[position], behind_unplaced(graph, i, interval)}));
@@ -171,8 +196,6 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
 }
 
 int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int interval) const {
-    // Cycles that a store or a load of a single row waits for its pad, or for the ports of a packet.
-    const int busy_ports = loads_last_ && chains_.alike.size() == 1 ? 8 : 0;
     int first = INT_MIN;
     for (int e : graph.in[i]) {
         const Edge &edge = graph.edges[e];
@@ -183,7 +206,7 @@ int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int inte
             if (to.from != edge.from && graph.cycle[to.from] >= 0)
                 before = std::max(before, graph.cycle[to.from] + spaced(graph, to) - to.distance * interval);
         }
-        if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge) + busy_ports);
+        if (before > INT_MIN) first = std::max(first, before + spaced(graph, edge) + busy_ports_);
     }
     return first;
 }

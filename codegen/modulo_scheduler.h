@@ -138,11 +138,15 @@ private:
 
     // Rows that are alike and follow each other at one distance: each operation finds its place once for all of them.
     int evenly_spaced_interval(ScheduleGraph &graph, const std::vector<int> &window, int least, int most);
-    bool fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
-    // Once: all operations, or the position of one that should be later for another to find its place.
+    // `more_time`: what is in the way is later by all that it must, and loads get more time.
+    bool fits_evenly(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start, bool more_time);
+    // Once: all operations, or the position of one that should be later for another to find its place, by so many cycles at
+    // least. Where it is a load that is the first of all, or reads what has been stored, all loads like it get more time.
     struct Even {
         bool all = false;
         std::optional<size_t> in_the_way;
+        int later = 0;
+        bool early_load = false, reload = false;
     };
     Even place_rows(ScheduleGraph &graph, const std::vector<int> &window, int distance, int start);
     // What connects rows: what nothing else orders, or all that has no place yet.
@@ -169,6 +173,8 @@ private:
     bool evenly_ = false;            // are rows placed at one distance?
     // Of rows that follow each other evenly: the first cycle that an operation of the first row may have.
     std::vector<int> not_before_;
+    int loads_early_ = 0;  // cycles that its loads may be earlier than they must
+    int busy_ports_ = 0;   // and those that a store or a load of a single row waits for its pad, or for the ports of a packet
     // Of rows that follow each other evenly, by operation of the first row: those that read a vector of it. In a packet with
     // one of them it would meet another row's vector in the same bank.
     std::vector<std::vector<int>> readers_beside_;

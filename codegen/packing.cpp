@@ -231,7 +231,8 @@ private:
         if (!schedule) return;  // left to list scheduling
         pipelined_.insert(b);
         defer(b, schedule->deferred);
-        if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) && pays_to_idle(b, graph, *schedule)) {
+        if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) &&
+            (options_.idle_loops.contains(b) || pays_to_idle(b, graph, *schedule))) {
             idle_ = true;
             const std::vector<Op> back = set_back(graph, *schedule);
             blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), back.begin(), back.end());

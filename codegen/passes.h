@@ -55,7 +55,8 @@ struct PackOptions {
     bool join = true;  // the ends of nests may be one block (nest_ends.h)
     bool idle = true;  // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
-    std::set<size_t> short_loops;  // blocks that are loops of which no long iterations overlap
+    std::set<size_t> idle_loops;   // blocks that are loops whose stages do so where they can, as it takes the least code
+    std::set<size_t> short_loops;  // and those of which no long iterations overlap
     bool in_order = false;         // straight code keeps about the order that it has, which needs the fewest registers
 };
 

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "codegen/fills.h"
 #include "codegen/idle_stages.h"
+#include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
 #include "codegen/rings.h"
@@ -179,13 +182,14 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    std::vector<Tile> in_order(bool even) {
+    std::vector<Tile> in_order(const PadLayout &layout) {
         if (inside_pages()) {
-            if (!even && change_groups())
+            if (!layout.even && change_groups())
                 exchange();
             else
                 mix_groups();
         }
+        if (page_ > 0 && !layout.even && layout.block > 1 && are_columns()) part_pads();
         std::vector<Tile> tiles;
         for (const auto &[turn, tile] : turns_) tiles.push_back(tile);
         return tiles;
@@ -218,6 +222,70 @@ private:
             const auto key = [](const auto &turn) { return std::pair((turn.first + turn.second.pad) % 2, turn.first / 2); };
             return key(a) < key(b);
         });
+    }
+
+    // Are the tiles of the first turn columns of the same rows, so that all pads walk through the same pages?
+    bool are_columns() const {
+        return std::ranges::all_of(turns_, [&](const auto &turn) {
+            const Tile &tile = turn.second, &first = turns_.front().second;
+            return tile.pitch == first.pitch &&
+                   (turn.first > 0 || (tile.rows == first.rows && std::abs(tile.mem - first.mem) < tile.pitch));
+        });
+    }
+
+    // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
+    int64_t served(const std::map<int, std::vector<Tile>> &tiles) const {
+        int64_t cycles = 0;
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : tiles) turns = std::max(turns, of_pad.size());
+        for (size_t turn = 0; turn < turns; turn++)
+            for (int row = 0, left = 1; left > 0; row++) {
+                std::map<int64_t, int64_t> of_group;
+                left = 0;
+                for (const auto &[pad, of_pad] : tiles)
+                    if (turn < of_pad.size() && row < of_pad[turn].rows) {
+                        of_group[floor_mod(floor_div(of_pad[turn].mem + row * of_pad[turn].pitch, page_), groups_)]++;
+                        left++;
+                    }
+                int64_t longest = left;
+                for (const auto &[group, count] : of_group) longest = std::max(longest, groups_ * count);
+                cycles += longest;
+            }
+        return cycles;
+    }
+
+    // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
+    // later.
+    void part_pads() {
+        std::map<int, std::vector<Tile>> plain;
+        for (const auto &[turn, tile] : turns_) plain[tile.pad].push_back(tile);
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
+        constexpr int64_t least_gain = 10;  // one of so many cycles
+        int64_t least = served(plain);
+        least -= least / least_gain;
+        std::optional<std::map<int, std::vector<Tile>>> best;
+        for (size_t ahead = 1; 2 * ahead <= turns; ahead++) {
+            auto parted = plain;
+            bool fits = turns % (2 * ahead) == 0;
+            for (auto &[pad, of_pad] : parted) {
+                const size_t here = ahead * of_pad.size() / turns;
+                fits = fits && here > 0 && of_pad.size() % (2 * here) == 0;
+                for (size_t turn = 0; fits && pad % 2 == 1 && turn < of_pad.size(); turn += 2 * here) {
+                    const auto first = of_pad.begin() + static_cast<std::ptrdiff_t>(turn),
+                               middle = first + static_cast<std::ptrdiff_t>(here);
+                    std::rotate(first, middle, middle + static_cast<std::ptrdiff_t>(here));
+                }
+            }
+            if (!fits) continue;
+            if (const int64_t cycles = served(parted); cycles < least) {
+                least = cycles;
+                best = std::move(parted);
+            }
+        }
+        if (!best) return;
+        std::map<int, size_t> next;
+        for (auto &[turn, tile] : turns_) tile = (*best)[tile.pad][next[tile.pad]++];
     }
 
     // The order of pads that suits the first turn is that of all.
@@ -254,21 +322,63 @@ bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box>
     return lowest >= 0 && highest + most < slot_rows;
 }
 
-// The rows of a slot of a ring that may have rows between its slots; 0 of others.
+// Constants are stored to all slots of a ring before everything else.
+bool fills(const Node &node) { return node.op || (node.loop && node.loop->fill); }
+
+// The rows of a slot of a ring, each of whose accesses stays in one, but for fills at the start; 0 of others.
 int64_t slot_rows_of(Kernel &kernel, int index, const Allocation &allocation) {
     const Rings rings(kernel, true);
     const Ring *ring = rings.of(index);
     if (ring == nullptr || ring->rows <= 0 || ring->rows % (allocation.block * allocation.interleave) != 0 ||
         allocation.rows % ring->rows != 0)
         return 0;
-    bool apart = true;
-    for_each_node(kernel.body, [&](Node &node) {
+    bool stay = true;
+    const auto look = [&](Node &node) {
         if (node.op && node.op->access && node.op->access->allocation == index)
-            apart = apart && stays_in_slot(kernel, node.op->access->row, {}, ring->rows);
+            stay = stay && stays_in_slot(kernel, node.op->access->row, {}, ring->rows);
         if (node.copy && node.copy->allocation == index)
-            apart = apart && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
+            stay = stay && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
+    };
+    for (Node &node : kernel.body) {
+        if (fills(node)) continue;
+        look(node);
+        if (node.loop) for_each_node(node.loop->body, look);
+        if (node.branch) for_each_node(node.branch->body, look);
+    }
+    return stay ? ring->rows : 0;
+}
+
+// Fills of a ring go through its slots as if nothing were between them.
+bool is_filled(Kernel &kernel, int index) {
+    return std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Node &node) {
+        const auto stores = [&](const Op &op) { return op.access && op.access->allocation == index; };
+        return fills(node) && (node.op ? stores(*node.op)
+                                       : std::any_of(node.loop->body.begin(), node.loop->body.end(), [&](const Node &inner) {
+                                             return (inner.op && stores(*inner.op)) || touches(inner, index);
+                                         }));
     });
-    return apart ? ring->rows : 0;
+}
+
+// Notes the rows that a copy touches, of a slot where the ring has known ones.
+void note_moved(const Copy &copy, Allocation &allocation) {
+    const int64_t rows = allocation.slot_rows > 0 ? allocation.slot_rows : allocation.rows;
+    allocation.moved.resize(static_cast<size_t>(rows), false);
+    LinearForm at = copy.pad_row;
+    std::erase_if(at.terms, [&](const auto &term) { return term.second == allocation.slot_rows; });
+    if (!at.is_constant()) {
+        allocation.moved.assign(static_cast<size_t>(rows), true);
+        return;
+    }
+    for (const Box &box : copy.boxes) {
+        const std::function<void(size_t, int64_t)> along = [&](size_t d, int64_t row) {
+            if (d == box.dims.size()) {
+                allocation.moved[static_cast<size_t>(row)] = true;
+                return;
+            }
+            for (int64_t i = 0; i < box.dims[d].extent; i++) along(d + 1, row + i * box.dims[d].row_stride);
+        };
+        along(0, at.constant + box.row);
+    }
 }
 
 // Rows of each pad that the stages of a pipelined loop may touch in front of an allocation and behind it (idle_stages.h), and
@@ -294,7 +404,8 @@ void add_guard_rows(Kernel &kernel, int index) {
         }
     });
     allocation.slot_rows = slot_rows;
-    if (slot_rows > 0) allocation.slot_gap = std::max(allocation.guard_front, allocation.guard_behind);
+    if (slot_rows > 0 && !is_filled(kernel, index))
+        allocation.slot_gap = std::max(allocation.guard_front, allocation.guard_behind);
 }
 
 // Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
@@ -402,10 +513,11 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             node.op->pad = kernel.allocations[node.op->access->allocation].pad_of(node.op->access->row.constant);
         }
         if (node.copy) {
-            const Allocation &allocation = kernel.allocations[node.copy->allocation];
+            Allocation &allocation = kernel.allocations[node.copy->allocation];
+            note_moved(*node.copy, allocation);
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            node.copy->tiles = Turns(node.copy->tiles, machine).in_order(layout != wanted.end() && layout->second.even);
+            node.copy->tiles = Turns(node.copy->tiles, machine).in_order(layout != wanted.end() ? layout->second : PadLayout{});
         }
     });
 }

@@ -84,28 +84,38 @@ private:
         }
     }
 
-    // x * x of a row, or x != x, as x * y, with y loaded from where x was; or of a sum, with y added up as x was.
+    // x * x of a row, or x != x, as x * y, with y loaded from where x was; or of a sum, with y added up as x was: of the sums
+    // that are squared as many as the adder has room for, at even distances, so that rows stay alike.
     void squares(size_t first, size_t end) {
-        int64_t room = 0;  // of the adder
+        int64_t room = 0;
         for (size_t i = first; i < end; i++) {
             const Unit unit = info(body_[i].op->opcode).unit;
             room += unit == Unit::Mul ? 1 : unit == Unit::Alu ? -1 : 0;
         }
+        std::vector<std::pair<size_t, size_t>> sums;  // that are squared, and their squares
         for (size_t i = first; i < end; i++) {
-            Op &op = *body_[i].op;
+            const Op &op = *body_[i].op;
             if (!op.src[0].defined() || op.src[0] != op.src[1] || kernel_.cls(op.src[0]) != RegisterClass::Vector) continue;
             size_t made = i;
             while (made > first && body_[made - 1].op->dst != op.src[0]) made--;
             if (made-- == first) continue;
             const Op &maker = *body_[made].op;
-            const bool loaded = maker.opcode == Opcode::vreg_ld && maker.access, added = is_sum(maker) && room > 0;
-            if (!loaded && !added) continue;
-            if (added) room--;
-            Op twin = maker;
-            twin.dst = kernel_.vector(kernel_.registers[maker.dst.id].name);
-            op.src[1] = twin.dst;
-            before_[made + 1].push_back(twin);
+            if (maker.opcode == Opcode::vreg_ld && maker.access)
+                make_twice(made, i);
+            else if (is_sum(maker))
+                sums.emplace_back(made, i);
         }
+        const auto count = static_cast<int64_t>(sums.size());
+        room = std::clamp<int64_t>(room, 0, count);
+        for (int64_t n = 0; n < count; n++)
+            if ((n + 1) * room / count > n * room / count)
+                make_twice(sums[static_cast<size_t>(n)].first, sums[static_cast<size_t>(n)].second);
+    }
+    void make_twice(size_t made, size_t square) {
+        Op twin = *body_[made].op;
+        twin.dst = kernel_.vector(kernel_.registers[twin.dst.id].name);
+        body_[square].op->src[1] = twin.dst;
+        before_[made + 1].push_back(twin);
     }
 
     // Those of a load that is the only one to write its register, up to where its row may change; none if there are others.

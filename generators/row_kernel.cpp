@@ -33,6 +33,7 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       apart_(rows_apart(shape, machine, point)),
       streams_(point.contains("skewed") && rows_stream(shape, machine, point)),
       columns_(!is_beside(point) && rows_in_columns(shape, machine)),
+      spare_(point.contains("skewed") ? static_cast<int>(spare_rows(shape, machine, point)) : 0),
       beside_(is_beside(point) ? static_cast<int>(rows_beside(shape, point)) : 0),
       neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
       parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
@@ -293,7 +294,7 @@ void RowKernel::hold_block(Func rows, Func consumer, const Var &block) {
         rows.compute_root().bound(n, 0, padded()).bound(m, 0, rows_);
         return in_pads({rows});
     }
-    rows.compute_at(consumer, block).bound_storage(m, block_);
+    rows.compute_at(consumer, block).bound_storage(m, block_ + spare_);
     if (columns_)
         rows.bound_extent(k_, lanes).bound_extent(v_, vectors_).align_storage(v_, static_cast<int>(machine_.pad.count));
     else
@@ -397,7 +398,7 @@ KernelDefinition RowKernel::finish(Func result) {
     const int pads = static_cast<int>(machine_.pad.count);
     // Rows that are apart, or the columns of a block.
     const bool blocks = apart_ || columns_;
-    const codegen::PadLayout neighbours{pads, columns_ ? block_ : block_ / pads * vectors_};
+    const codegen::PadLayout neighbours{pads, columns_ ? block_ + spare_ : block_ / pads * vectors_};
     if (blocks) kernel.lay_out(result, neighbours);
     if (parts_go_round()) {
         const codegen::PadLayout parts{pads, vectors_ / parts_};

@@ -129,6 +129,7 @@ private:
     // Rows that end inside a vector: each vector of all rows of a block lies beside that of the next row in a pad, so that one
     // transfer has that of many rows. As rows lie, the last vector of each is a transfer of its own.
     bool columns_;
+    int spare_;       // rows of the pads behind those of a block
     int beside_;      // rows whose numbers are made beside each other; 0: each row's by itself
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all

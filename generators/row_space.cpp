@@ -65,6 +65,14 @@ bool rows_in_columns(const RowShape &shape, const Machine &machine) {
     return machine.timed() && shape.length % lanes != 0 && machine.pad.count % shape.vectors() != 0;
 }
 
+int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point) {
+    constexpr int64_t idle_stages = 2, idle_stages_through_pads = 4;
+    if (!machine.timed() || is_beside(point) || shape.length % lanes == 0 || point["vector_unroll"] < shape.vectors() ||
+        point["rows"] == point["row_unroll"])
+        return 0;
+    return round_up(point["row_unroll"] * (point["stored"] != 0 ? idle_stages_through_pads : idle_stages), machine.pad.count);
+}
+
 int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &cost) {
     const bool loops = point["vector_unroll"] < shape.vectors();
     if (!loops) return point["stored"] != 0 ? cost.steps_in_pads : 0;
@@ -113,7 +121,8 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
                       straight = point["row_unroll"] * (unroll < vectors ? 1 : vectors);
         const bool round = (unroll < vectors ? unroll : straight) % machine.pad.count == 0;
         std::vector<PadUse> uses(static_cast<size_t>(1 + cost.row_tensors),
-                                 {ring_slots(shape, machine, block) * block * vectors, round || straight == block * vectors});
+                                 {ring_slots(shape, machine, block) * (block + spare_rows(shape, machine, point)) * vectors,
+                                  round || straight == block * vectors});
         // Rows that wait for later passes, and the tensors' own.
         const int64_t waiting = is_skewed(point) ? 2 * static_cast<int64_t>(cost.passes) : 1,
                       kept = is_skewed(point) ? cost.row_tensors : 0;

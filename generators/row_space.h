@@ -69,6 +69,9 @@ int64_t rows_beside(const RowShape &shape, const Point &point);
 int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point &point);
 // Is all in the pads and one loop over rows, beside which it comes and goes?
 bool rows_stream(const RowShape &shape, const Machine &machine, const Point &point);
+// Rows of the pads behind those of a block that end inside a vector, for stages of its loop that run idle: those that are whole
+// vectors have them between blocks, but the lanes behind the last elements of these are filled through all blocks.
+int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point);
 // Short rows that go round the pads, as many as fill all of them, have each vector in one pad anyway.
 bool rows_in_columns(const RowShape &shape, const Machine &machine);
 

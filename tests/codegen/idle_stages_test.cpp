@@ -152,6 +152,39 @@ TEST_F(IdleStages, StoresMayReachRowsThatNothingNames) {
     blocks[0].ops.back().opcode = Opcode::scpad_ld;
     blocks[0].ops.back().orders = out;
     EXPECT_FALSE(possible()) << "which rows a transfer touches is not known";
+    buffer.moved.assign(static_cast<size_t>(buffer.rows), true);
+    buffer.moved[iterations] = false;
+    EXPECT_TRUE(possible()) << "all but the row between them";
+    buffer.moved[iterations] = true;
+    EXPECT_FALSE(possible());
+}
+
+// Slots that follow each other directly, with rows at the end of each that nothing names: idle accesses of either go there.
+TEST_F(IdleStages, SlotsMayHaveRowsThatNothingNames) {
+    constexpr int64_t slot = iterations + 1;
+    for (const int index : {in, out}) {
+        Allocation &ring = kernel.allocations[static_cast<size_t>(index)];
+        ring.rows = 2 * slot;
+        ring.slot_rows = slot;
+        ring.moved.assign(static_cast<size_t>(slot), true);
+        ring.moved.back() = false;
+        ops[index == in ? 0 : 2].access->slot = kernel.scalar("slot");
+    }
+    Allocation &source = kernel.allocations[static_cast<size_t>(in)], &result = kernel.allocations[static_cast<size_t>(out)];
+    EXPECT_TRUE(possible());
+    source.moved.back() = true;
+    EXPECT_TRUE(possible()) << "loads may read all of their slot";
+    source.rows = 2 * iterations;
+    source.slot_rows = iterations;
+    source.moved.pop_back();
+    EXPECT_FALSE(possible()) << "an idle load would read the other slot, which a transfer fills";
+    source.moved.front() = false;
+    EXPECT_TRUE(possible()) << "but not this row of it";
+    result.moved.back() = true;
+    EXPECT_FALSE(possible()) << "an idle store would be in a row that leaves";
+    result.moved.back() = false;
+    result.guard_front = 0;
+    EXPECT_FALSE(possible()) << "in front of the first slot is another buffer";
 }
 
 TEST_F(IdleStages, NothingElseLivesBetweenIterations) {

@@ -323,6 +323,21 @@ TEST(Matcher, LanesByTheirNumber) {
     expect_host_answer(one_tile(96, 40, [&](Func x, Var n, Var m) { return select(m <= n, x(n, m), bf16(1.0f)); }), {"ax01"});
 }
 
+// Rows of straight-line code that all lanes of a condition hold for, or none, choose without a mask, and so do all that several
+// conditions hold for together; the others share one.
+TEST(Matcher, LanesThatAreKnownTakeMasksWhereTheyDiffer) {
+    const struct { int limit, merges, masks; } cases[] = {{100, 1, 1}, {96, 0, 0}};
+    for (const auto &[limit, merges, masks] : cases) {
+        const KernelDefinition kernel = one_tile(
+            128, 3, [&](Func x, Var n, Var m) { return select(n < limit && n >= 0, x(n, m), bf16(0.0f)); },
+            [](Func ys, Var n, Var) { ys.rename(n, Var("n_unroll")); });
+        const Kernel matched = match(kernel);
+        EXPECT_EQ(count(matched.body, [](const codegen::Node &node) { return node.op && node.op->keeps_dst; }), merges);
+        EXPECT_EQ(count(matched, Opcode::mv_stm), masks);
+        expect_host_answer(kernel);
+    }
+}
+
 // One shift makes a mask whose number of lanes is below 32, or above 0, wherever in the loop; others take two.
 TEST(Matcher, LanesByTheirNumberTakeFewShifts) {
     const auto shifts = [](const auto &condition, int rows) {

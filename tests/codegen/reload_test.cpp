@@ -1,6 +1,8 @@
 // Rows that are read early and late in an iteration: loaded again, unless something changes them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
 #include "tests/codegen/operations.h"
@@ -152,6 +154,55 @@ TEST_F(Reload, ADifferenceThatIsSquaredIsMadeTwiceWhereTheAdderHasRoom) {
         EXPECT_EQ(body[3].op->src[0], centred);
         EXPECT_EQ(body[3].op->src[1], body[2].op->dst);
     }
+}
+
+// Rows of straight-line code, of which the adder has room for half of the differences: each row has as many made twice.
+TEST_F(Reload, DifferencesOfAlikeRowsAreMadeTwiceAlike) {
+    constexpr int rows = 3, vectors = 4, more_products = 2;
+    Loop loop;
+    loop.extent = 16;
+    for (int v = 0; v < rows * vectors; v++) {
+        const Reg centred = vector("centred");
+        loop.body.push_back(op(Opcode::sub_vs, centred, {x, zero_scalar}));
+        loop.body.push_back(op(Opcode::mul_vv, vector("square"), {centred, centred}));
+        if (v % vectors < more_products) loop.body.push_back(op(Opcode::mul_vs, vector("scaled"), {x, zero_scalar}));
+    }
+    kernel.body.push_back(std::move(loop));
+    reload(kernel);
+    std::vector<bool> twice;
+    for (const Node &node : kernel.body.back().loop->body)
+        if (node.op->opcode == Opcode::mul_vv) twice.push_back(node.op->src[0] != node.op->src[1]);
+    ASSERT_EQ(twice.size(), static_cast<size_t>(rows * vectors));
+    EXPECT_EQ(std::count(twice.begin(), twice.end(), true), rows * more_products);
+    for (size_t v = vectors; v < twice.size(); v++) EXPECT_EQ(twice[v], twice[v - vectors]);
+}
+
+// What only a merge reads is made in its lanes, behind what the others hold.
+TEST_F(Reload, AValueThatIsMergedIsMadeUnderTheMask) {
+    const Reg product = vector("product"), chosen = vector("chosen"), lanes = mask("lanes");
+    const auto body = [&](Op between) {
+        kernel.body.clear();
+        kernel.body.push_back(load(x, in, 0));
+        kernel.body.push_back(op(Opcode::mul_vv, product, {x, x}));
+        kernel.body.push_back(std::move(between));
+        kernel.body.push_back(masked(Opcode::sub_vv, chosen, {product, zero_vector}, lanes));
+        kernel.body.push_back(store(chosen, in, 0));
+        coalesce(kernel);
+    };
+    const Op clear = op(Opcode::sub_vv, chosen, {zero_vector, zero_vector});
+    body(clear);
+    ASSERT_EQ(kernel.body.size(), 4u);
+    const Op &merge = *kernel.body[2].op;
+    EXPECT_EQ(merge.opcode, Opcode::mul_vv);
+    EXPECT_EQ(merge.dst, chosen);
+    EXPECT_EQ(merge.mask, lanes);
+    EXPECT_TRUE(merge.keeps_dst);
+    EXPECT_EQ(merge.src[0], x);
+
+    body(load(x, in, 1));
+    EXPECT_EQ(kernel.body.size(), 5u) << "what it is made of changes in between";
+    body(store(product, in, 1));
+    EXPECT_EQ(kernel.body.size(), 5u) << "another one reads it";
 }
 
 TEST_F(Reload, DoesNothingOnAMachineWithoutTimes) {

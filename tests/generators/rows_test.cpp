@@ -80,6 +80,24 @@ TEST_F(Rows, LongRows) {
         check(sums[i], {{"shape", fmt::format("{}x{}", 2 + below(5), lengths[i % lengths.size()])}, {"dim", "1"}}, i);
 }
 
+// Rows that end inside a vector overlap as rows of whole vectors do, short ones in straight-line code and long ones whose steps
+// wait in the pads: they take little longer.
+TEST_F(Rows, RowsThatEndInsideAVectorOverlap) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    const auto cycles = [&](int64_t rows, int64_t length, const Point &point) {
+        const Evaluator evaluator(
+            find_operator("layer_norm").workload({{"shape", fmt::format("{0}x{1},{1},{1}", rows, length)}}), machine);
+        EXPECT_EQ(evaluator.verify(point), "") << length;
+        return evaluator.evaluate(point).cycles;
+    };
+    const Point straight = {{"rows", 32},  {"row_unroll", 8}, {"vector_unroll", 4}, {"reduced", 0},
+                            {"stored", 0}, {"grouped", 0},    {"skewed", 0}},
+                through_pads = {{"rows", 64},  {"row_unroll", 1}, {"vector_unroll", 32}, {"reduced", 0},
+                                {"stored", 1}, {"grouped", 0},    {"skewed", 0}};
+    EXPECT_LT(cycles(400, 100, straight), 1.2 * static_cast<double>(cycles(400, 128, straight)));
+    EXPECT_LT(cycles(64, 1000, through_pads), 1.4 * static_cast<double>(cycles(64, 1024, through_pads)));
+}
+
 // The same of columns, which come from one tensor or from several, one vector of each or some.
 TEST_F(Rows, SkewedPassesOfColumns) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";

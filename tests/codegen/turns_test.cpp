@@ -1,0 +1,64 @@
+// Tiles of a copy in the order in which they are moved: what the pads' engines do at the same time lies in several bank groups
+// of the DRAM.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "codegen/passes.h"
+#include "isa/machine.h"
+
+namespace atalla::codegen {
+namespace {
+
+// Rows of so many elements in columns: each vector of all rows lies in a pad of its own.
+std::vector<Tile> tiles_of_columns(const Machine &machine, int64_t rows, int64_t length, bool even) {
+    Kernel kernel;
+    kernel.machine = &machine;
+    const int64_t vectors = (length + 31) / 32;
+    Allocation allocation;
+    allocation.name = "columns";
+    allocation.rows = rows * vectors;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.tensor = copy.allocation = 0;
+    for (int64_t v = 0; v < vectors; v++)
+        copy.boxes.push_back({rows * v, 32 * v, static_cast<int>(std::min<int64_t>(32, length - 32 * v)), {{rows, 1, length}}});
+    kernel.body.push_back(std::move(copy));
+    place(kernel, {{"columns", {0, rows, even}}});
+    return kernel.body[0].copy->tiles;
+}
+
+TEST(Turns, EveryOtherPadBeginsWithRowsOfAnotherBankGroup) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2;
+    // 128 rows of 77 elements are four turns, of which the first two begin in one page and the last ones in the next.
+    constexpr int64_t rows = 128, length = 77;
+    constexpr size_t pads = 3;
+    const std::vector<Tile> tiles = tiles_of_columns(machine, rows, length, false);
+    ASSERT_EQ(tiles.size(), 4 * pads);
+    std::set<std::pair<int, int64_t>> moved;
+    for (size_t turn = 0; turn < 4; turn++) {
+        std::set<int64_t> groups;
+        for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
+            groups.insert(tiles[t].mem / page % machine.dram.groups);
+            moved.insert({tiles[t].pad, tiles[t].row});
+        }
+        EXPECT_EQ(groups.size(), 2u) << "turn " << turn;
+    }
+    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+}
+
+TEST(Turns, KeepTheOrderOfRowsWhereItIsWantedOrChangesNothing) {
+    const Machine machine = find_machine("ax01");
+    for (const auto &[rows, length, even] : {std::tuple{128, 77, true}, {128, 2048 + 5, false}, {32, 77, false}}) {
+        std::map<int, int64_t> last;
+        for (const Tile &tile : tiles_of_columns(machine, rows, length, even)) {
+            const auto [before, first] = last.try_emplace(tile.pad, tile.row);
+            EXPECT_TRUE(first || before->second < tile.row) << rows << " rows of " << length;
+            before->second = tile.row;
+        }
+    }
+}
+
+}  // namespace
+}  // namespace atalla::codegen
