@@ -158,8 +158,7 @@ namespace {
 double packets_of_vector(const RowCost &cost) { return cost.packets > 0 ? cost.packets : operations(cost) / 2; }
 
 // Do rows overlap those of other iterations? Where each waits for its own sums, what is under way needs registers, rows for all
-// that are read beside it among it, and few iterations have to take as long as one row does. Those that end inside a vector are
-// taken not to.
+// that are read beside it among it, and few iterations have to take as long as one row does.
 bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double most_under_way = 64, iterations = 3, with_waits = 1.4;
     constexpr int64_t most_stored = 36;
@@ -174,7 +173,7 @@ bool rows_overlap(const RowShape &shape, const Machine &machine, const Point &po
                taken <= machine.pad.count * machine.pad_rows() / 4 * 3;
     if (!cost.waits) return true;
     const auto straight = static_cast<double>(point["row_unroll"] * shape.vectors());
-    return shape.length % lanes == 0 && straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way &&
+    return straight * (cost.values + static_cast<double>(cost.fixed_rows)) <= most_under_way &&
            iterations * straight * unit >= with_waits * cost.latency;
 }
 
