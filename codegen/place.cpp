@@ -322,16 +322,19 @@ bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box>
     return lowest >= 0 && highest + most < slot_rows;
 }
 
-// Constants are stored to all slots of a ring before everything else.
-bool fills(const Node &node) { return node.op || (node.loop && node.loop->fill); }
+// How a ring is accessed: the rows of a slot, where each access stays in one, else 0, but for constants that are stored to all
+// slots before everything else as if nothing were between them.
+struct Slots {
+    int64_t rows = 0;
+    bool filled = false;
+};
 
-// The rows of a slot of a ring, each of whose accesses stays in one, but for fills at the start; 0 of others.
-int64_t slot_rows_of(Kernel &kernel, int index, const Allocation &allocation) {
+Slots slots_of(Kernel &kernel, int index, const Allocation &allocation) {
     const Rings rings(kernel, true);
     const Ring *ring = rings.of(index);
     if (ring == nullptr || ring->rows <= 0 || ring->rows % (allocation.block * allocation.interleave) != 0 ||
         allocation.rows % ring->rows != 0)
-        return 0;
+        return {};
     bool stay = true;
     const auto look = [&](Node &node) {
         if (node.op && node.op->access && node.op->access->allocation == index)
@@ -339,24 +342,17 @@ int64_t slot_rows_of(Kernel &kernel, int index, const Allocation &allocation) {
         if (node.copy && node.copy->allocation == index)
             stay = stay && stays_in_slot(kernel, node.copy->pad_row, node.copy->boxes, ring->rows);
     };
+    Slots slots{ring->rows, false};
     for (Node &node : kernel.body) {
-        if (fills(node)) continue;
+        stay = true;
         look(node);
         if (node.loop) for_each_node(node.loop->body, look);
         if (node.branch) for_each_node(node.branch->body, look);
+        if (stay) continue;
+        if (!node.op && !(node.loop && node.loop->fill)) return {};
+        slots.filled = true;
     }
-    return stay ? ring->rows : 0;
-}
-
-// Fills of a ring go through its slots as if nothing were between them.
-bool is_filled(Kernel &kernel, int index) {
-    return std::any_of(kernel.body.begin(), kernel.body.end(), [&](const Node &node) {
-        const auto stores = [&](const Op &op) { return op.access && op.access->allocation == index; };
-        return fills(node) && (node.op ? stores(*node.op)
-                                       : std::any_of(node.loop->body.begin(), node.loop->body.end(), [&](const Node &inner) {
-                                             return (inner.op && stores(*inner.op)) || touches(inner, index);
-                                         }));
-    });
+    return slots;
 }
 
 // Notes the rows that a copy touches, of a slot where the ring has known ones.
@@ -387,7 +383,7 @@ void note_moved(const Copy &copy, Allocation &allocation) {
 void add_guard_rows(Kernel &kernel, int index) {
     Allocation &allocation = kernel.allocations[static_cast<size_t>(index)];
     if (!kernel.machine->timed()) return;
-    const int64_t slot_rows = slot_rows_of(kernel, index, allocation);
+    const Slots slots = slots_of(kernel, index, allocation);
     const bool comes = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [&](const Node &node) { return node.copy && node.copy->allocation == index; });
     for_each_node(kernel.body, [&](Node &node) {
@@ -398,14 +394,13 @@ void add_guard_rows(Kernel &kernel, int index) {
                 if (kernel.atoms[atom].loop != node.loop->id || !kernel.atoms[atom].is_loop) continue;
                 const int64_t rows = allocation.step_in_pad(step).value_or(0) * (most_stages(*node.loop) - 1);
                 allocation.guard_behind = std::max(allocation.guard_behind, rows);
-                if (inner.op->opcode == Opcode::vreg_st || slot_rows > 0 || (comes && may_stream(kernel, *node.loop)))
+                if (inner.op->opcode == Opcode::vreg_st || slots.rows > 0 || (comes && may_stream(kernel, *node.loop)))
                     allocation.guard_front = std::max(allocation.guard_front, rows);
             }
         }
     });
-    allocation.slot_rows = slot_rows;
-    if (slot_rows > 0 && !is_filled(kernel, index))
-        allocation.slot_gap = std::max(allocation.guard_front, allocation.guard_behind);
+    allocation.slot_rows = slots.rows;
+    if (slots.rows > 0 && !slots.filled) allocation.slot_gap = std::max(allocation.guard_front, allocation.guard_behind);
 }
 
 // Gives allocations, one after the other, the pads and rows on top of those before. Nothing where an allocation does not fit.
