@@ -209,6 +209,16 @@ TEST_F(IdleStages, SlotsWeightsAndTransfersAreNoOnesToTouch) {
     EXPECT_FALSE(possible());
 }
 
+// A ring of two slots whose last rows straight-line code stores, to one of the slots: its loop runs idle rows of the array.
+TEST(IdleLoops, MayStandBesideCodeOfOneSlot) {
+    constexpr int64_t rows = 4096 / 8 * 3;  // 8 places of three channels a row, a product for each channel
+    const std::shared_ptr<const Workload> workload =
+        find_operator("permute").workload({{"shape", "1x3x64x64"}, {"dims", "0,2,3,1"}});
+    const Evaluation evaluation = Evaluator(workload, find_machine("ax01")).evaluate(Point::parse("rows=128,unroll=16"));
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    EXPECT_GT(evaluation.counters.at("array_rows").get<int64_t>(), rows);
+}
+
 // Loops of one iteration and of several, of rows that start sums and that end them.
 TEST(IdleLoops, GiveTheSameBits) {
     for (const char *name : {"ax01", "ax01-psum"}) {
