@@ -6,6 +6,7 @@
 
 #include "codegen/dependence.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
@@ -88,7 +89,10 @@ int64_t beats_of(const std::vector<Tile> &tiles, const Machine &machine) {
     constexpr int64_t element_bytes = 2;
     int64_t beats = 0;
     for (const Tile &tile : tiles)
-        beats += tile.rows * ((tile.cols * element_bytes + machine.sdma.beat - 1) / machine.sdma.beat);
+        for (int64_t row = 0; row < tile.rows; row++) {
+            const int64_t first = (tile.mem + row * tile.pitch) * element_bytes, end = first + tile.cols * element_bytes;
+            beats += ceil_div(end, machine.sdma.beat) - floor_div(first, machine.sdma.beat);
+        }
     return beats;
 }
 
