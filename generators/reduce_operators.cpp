@@ -70,11 +70,11 @@ protected:
         work.bytes = tensor_bytes();
         work.rows_loaded = rows;
         work.rows_stored = tiles_of(shape_.results());
-        // Along lanes the array sums, across lanes the adder does; an extremum compares either way. What is NaN takes part in
-        // no compare: along lanes the array finds it, across lanes an addition or a multiplication.
+        // Along lanes the array sums, across lanes the adder does; an extremum compares either way. What finds NaN is
+        // not counted: along lanes the array does, and how few lane operations do across lanes is not known.
         if (shape_.extremum()) {
             work.lanes.adds = std::max<int64_t>(0, rows - results);
-            work.copies = (2 - per_lane) * work.lanes.adds;
+            work.copies = work.lanes.adds;
             work.lanes.reductions = per_lane * results;
         } else if (shape_.kind == Reduction::Var) {
             work.lanes.adds = rows + (1 - per_lane) * 2 * (rows - results);
@@ -141,7 +141,7 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound =
         extremum
-            ? "dram, and lanes: a compare and a masked copy a vector, with what finds NaN where lanes do; a reduction a result"
+            ? "dram, and lanes: a compare and a masked copy a vector, a reduction a result where the innermost axis is reduced"
             : "dram, and lanes: the additions of vectors";
     row.card.reference = extremum ? "exact" : "float64, relative to the sum of magnitudes";
     row.card.supports = "any sizes, any axes that alternate at most four times between kept and reduced";
