@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "codegen/idle_stages.h"
 #include "codegen/modulo.h"
@@ -81,23 +82,62 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     return times;
 }
 
-// One distance for the groups of all, up to the end of the loop. As much in front is left to a result; all that a distance of
-// one iteration does not need.
-std::vector<Times> even_times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
-    int64_t all = 0, before = 0;
+// One distance for the groups of all, of which the last one starts a distance before the end.
+struct EvenStarts {
+    int64_t start = 0, iterations = 0, groups = 0;
+
+    int64_t last() const { return start + iterations * (groups - 1) / groups; }
+    std::vector<Times> times(const std::vector<SpreadTransfer> &transfers, const Loop &hot) const {
+        std::vector<Times> times;
+        int64_t before = 0;
+        for (const SpreadTransfer &t : transfers) {
+            const int64_t first = start + iterations * before / groups;
+            before += groups_of(t);
+            const int64_t end = start + iterations * before / groups;
+            times.push_back({first, start < 1 ? 0 : end - first, end == hot.extent});
+        }
+        return times;
+    }
+};
+
+// Up to the end of the loop. As much in front is left to a result; all that a distance of one iteration does not need.
+EvenStarts even_starts(const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
+    int64_t all = 0;
     for (const SpreadTransfer &t : transfers) all += groups_of(t);
     // The last group starts one distance before the end, in an iteration that is sure to run.
     const int64_t unsure = hot.extent - sure_iterations(hot),
                   end = hot.extent / (all + 1) > unsure ? hot.extent : sure_iterations(hot);
-    const int64_t iterations = end / (all + 1) > 1 ? end * all / (all + 1) : all, start = end - iterations;
-    std::vector<Times> times;
-    for (const SpreadTransfer &t : transfers) {
-        const int64_t first = start + iterations * before / all;
-        before += groups_of(t);
-        const int64_t last = start + iterations * before / all;
-        times.push_back({first, start < 1 ? 0 : last - first, last == hot.extent});
+    const int64_t iterations = end / (all + 1) > 1 ? end * all / (all + 1) : all;
+    return {end - iterations, iterations, all};
+}
+
+bool have_a_pad_each(const std::vector<SpreadTransfer> &transfers) {
+    std::set<int> pads;
+    return std::all_of(transfers.begin(), transfers.end(), [&](const SpreadTransfer &t) {
+        const std::vector<Tile> &group = t.channel.run.group;
+        return groups_of(t) == 1 &&
+               std::all_of(group.begin(), group.end(), [&](const Tile &tile) { return pads.insert(tile.pad).second; });
+    });
+}
+
+// Earlier where what the last group brings would come behind the loop: with as much in front as a result needs, and then, of
+// tiles that have a pad each, at the distance at which DRAM serves them.
+EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const Loop &hot, EvenStarts starts) {
+    constexpr int64_t in_front = 2, cycles_of_beat = 2;  // of one bank group
+    const Machine &machine = *kernel.machine;
+    if (!machine.timed() || starts.start < 1) return starts;
+    const int64_t interval = interval_of(kernel, hot), beats = beats_of(transfers.back().channel.run.group, machine),
+                  takes = machine.sdma.setup + machine.dram.complete + cycles_of_beat * beats;
+    int64_t late = starts.last() + ceil_div(takes, interval) - sure_iterations(hot);
+    const int64_t earlier = std::clamp<int64_t>(late, 0, std::max<int64_t>(0, starts.start - in_front));
+    starts.start -= earlier;
+    late -= earlier;
+    if (late > 0 && starts.groups > 1 && have_a_pad_each(transfers)) {
+        const int64_t least = std::max(starts.groups, ceil_div(starts.groups * beats, interval));
+        starts.iterations = std::clamp(starts.iterations - ceil_div(late * starts.groups, starts.groups - 1),
+                                       std::min(least, starts.iterations), starts.iterations);
     }
-    return times;
+    return starts;
 }
 
 // One distance for the groups of all while a loop runs several times.
@@ -283,14 +323,14 @@ Reg start_from(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, in
 
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code) {
     // Without a span there is no iteration for it.
-    const std::vector<Times> times = even_times(transfers, hot);
+    const std::vector<Times> times = even_starts(transfers, hot).times(transfers, hot);
     return std::none_of(times.begin(), times.end(), [](const Times &t) { return t.span == 0; }) &&
            all_fit(transfers, times, code);
 }
 
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code,
                      Body &body) {
-    const std::vector<Times> times = even_times(transfers, hot);
+    const std::vector<Times> times = in_time(kernel, transfers, hot, even_starts(transfers, hot)).times(transfers, hot);
     start_at(kernel, transfers, times, hot, code, body);
     return times.front().first;
 }

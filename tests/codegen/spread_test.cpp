@@ -219,6 +219,43 @@ TEST(EvenStarts, AreApartByTheSameNumberOfIterationsOrOneMore) {
     }
 }
 
+// The iterations in which a tile of each of four pads starts: of a loop of 16 iterations that take so many cycles.
+std::vector<int> starts_of_tiles(int64_t cycles) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    std::vector<SpreadTransfer> transfers;
+    for (int pad = 0; pad < 4; pad++) {
+        Run run;
+        run.group.push_back({pad, 0, pad * 1024, 32, 32, 1024});
+        transfers.push_back({code.channel(f.copy, run), {}, 0, {}});
+    }
+    Loop hot;
+    hot.extent = 16;
+    const Reg counter = f.kernel.scalar("counter");
+    for (int64_t i = 0; i < cycles; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
+    Body body;
+    start_evenly(f.kernel, transfers, hot, code, body);
+    Scalars scalars;
+    for (const Node &node : body) scalars.run(*node.op);
+    Body branches(std::make_move_iterator(hot.body.end() - 4), std::make_move_iterator(hot.body.end()));
+    std::vector<int> starts;
+    for (int i = 0; i < sure_iterations(hot); i++) {
+        scalars.iteration(branches);
+        while (starts.size() < scalars.started.size()) starts.push_back(i);
+    }
+    return starts;
+}
+
+// 64 beats of one bank group take 158 cycles.
+TEST(EvenStarts, AreEarlierWhereTheLastGroupWouldEndBehindTheLoop) {
+    EXPECT_EQ(starts_of_tiles(480), (std::vector<int>{4, 7, 10, 13})) << "the rest of the loop takes longer";
+    EXPECT_EQ(starts_of_tiles(60), (std::vector<int>{3, 6, 9, 12}));
+    EXPECT_EQ(starts_of_tiles(40), (std::vector<int>{2, 5, 8, 11})) << "a result leaves in front";
+    EXPECT_EQ(starts_of_tiles(30), (std::vector<int>{2, 4, 6, 8})) << "closer, too";
+    EXPECT_EQ(starts_of_tiles(24), (std::vector<int>{2, 4, 7, 10})) << "no closer than DRAM serves them";
+}
+
 TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     Fixture f;
     Rings rings(f.kernel, false);
