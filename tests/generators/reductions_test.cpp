@@ -240,7 +240,7 @@ TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
 }
 
 // Rows of many vectors are weights of the array first; short ones are whole rows in straight-line code that overlaps.
-TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
+TEST_F(Rows, DraftPrefersWhatIsFaster) {
     if (!machine.timed()) return;
     const auto point = [](int64_t rows, int64_t row_unroll, int64_t vector_unroll, int64_t grouped) {
         return Point{
@@ -259,6 +259,10 @@ TEST_F(Rows, DraftOfSumsPrefersWhatIsFaster) {
     expect_faster("sum", "64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
     expect_faster("sum", "64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
     expect_faster("var", "16x2048", point(8, 1, 1, 1), point(8, 1, 8, 0));
+    // Across lanes a vector of results at a time, in little straight-line code.
+    expect_faster("amax", "4x128x64", point(1, 1, 1, 0), point(1, 1, 4, 0), "1");
+    expect_faster("amax", "128x256", point(1, 1, 2, 0), point(4, 1, 1, 0), "0");
+    expect_faster("amin", "256x128", point(4, 1, 1, 0), point(2, 1, 1, 0), "0");
     // Of several planes: straight-line code of the vectors of a row, and of all weights of a tile.
     const auto of_planes = [&](int64_t rows, int64_t vector_unroll, int64_t weights) {
         Point all = point(rows, 1, vector_unroll, 1);
