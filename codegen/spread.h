@@ -30,8 +30,8 @@ bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<
 void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, int64_t runs,
             Loop &hot, const TransferCode &code, Body &body);
 
-// The same at one distance for all, from the second iteration or later: a result may leave in the first. Returns the first of
-// them.
+// The same at one distance for all, from the second iteration or later: a result may leave in the first. All start earlier, and
+// closer together, where the last group would end behind the loop. Returns the first of them.
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code,
                      Body &body);
