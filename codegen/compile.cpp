@@ -5,6 +5,7 @@
 
 #include "codegen/cold_order.h"
 #include "codegen/hand_over.h"
+#include "codegen/loop_plans.h"
 #include "codegen/lowered.h"
 #include "codegen/masks.h"
 #include "codegen/match.h"
@@ -45,8 +46,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;
+    LoopPlans plans;
     for (PackOptions options;;) {
-        const Packed result = pack(kernel, blocks, optimize, options);
+        const Packed result = pack(kernel, blocks, optimize, options, plans);
         const bool turns = options.turn && result.turned,
                    overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
         const bool idles = options.idle && result.idle, joins = options.join && result.joined;
@@ -65,9 +67,10 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
                 if (simplest && !again) throw;
             }
         }
-        if (again)
+        if (again) {
             options = {};
-        else if (!shorter && joins)
+            plans = {};
+        } else if (!shorter && joins)
             options.join = false;
         else if (!shorter && idles)
             options.idle = false;

@@ -94,8 +94,7 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     // A second unit without a cycle to spare has the packets behind those of the first.
     if (const std::vector<Unit> full = full_units(graph, interval); loads_last_ && full.size() > 1)
         table.reserve_unit(full[1], 1);
-    std::map<int, size_t> position;
-    for (size_t i = 0; i < chains_.alike[0].size(); i++) position[chains_.alike[0][i]] = i;
+    for (std::vector<bool> &phases : read_in_) phases.assign(static_cast<size_t>(distance), false);
     // Of the operations behind one, in the next rows mostly, the one that leaves it the least time.
     const auto in_the_way = [&](int i) {
         int last = window[i] * interval - 1 - (rows - 1) * distance;
@@ -106,10 +105,10 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
             const int before = graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval;
             if (before >= last) continue;
             last = before;
-            const auto at = position.find(edge.to);
+            const int at = position_[edge.to];
             // Loads come as late as they can anyway.
-            const bool moves = at != position.end() && graph.ops[edge.to].opcode != Opcode::vreg_ld;
-            found.in_the_way = moves ? std::optional(at->second) : std::nullopt;
+            const bool moves = at >= 0 && graph.ops[edge.to].opcode != Opcode::vreg_ld;
+            found.in_the_way = moves ? std::optional(static_cast<size_t>(at)) : std::nullopt;
         }
         const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
         const int first = room(graph, i, window[i], interval, load ? graph.height[i] - longest_ : 0).first;
@@ -129,7 +128,8 @@ ModuloScheduler::Even ModuloScheduler::place_rows(ScheduleGraph &graph, const st
     };
     for (int part = 0; part < 3; part++) {
         for (int i : chains_.in_turn[0])
-            if (part_of(i) == part && !place_evenly(graph, table, position.at(i), window[i], distance, start))
+            if (part_of(i) == part &&
+                !place_evenly(graph, table, static_cast<size_t>(position_[i]), window[i], distance, start))
                 return in_the_way(i);
         if (loads_last_ && part == 0 && !place_connecting(graph, table, window, interval, false)) return {};
     }
@@ -151,21 +151,20 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
                                    int start) {
     const int rows = static_cast<int>(chains_.alike.size()), interval = distance * rows, i = chains_.alike[0][position];
     const bool load = graph.ops[i].opcode == Opcode::vreg_ld;
-    std::vector<Claim> claims;
-    for (const std::vector<int> &row : chains_.alike) claims.push_back(claims_[row[position]]);
+    const auto claim_of = [&](int row) -> const Claim & { return claims_[chains_.alike[row][position]]; };
+    const Claim &claim = claim_of(0);
     const int early = loads_early_ + result_latency(machine_, Opcode::vreg_ld);
     auto [first, last] = room(graph, i, window, interval,
                               load ? graph.height[i] - longest_
                                    : std::max({start + early, not_before_[position], behind_unplaced(graph, i, interval)}));
     last = std::min(last, window * interval - 1 - (rows - 1) * distance);
     // A unit with little to spare has its operations side by side.
-    const int busy = claims[0].busy;
-    const bool tight =
-        is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of_.at(claims[0].unit) / rows);
-    const auto phase = first_of_.find(claims[0].unit);
+    const int busy = claim.busy;
+    const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of_.at(claim.unit) / rows);
+    const auto phase = first_of_.find(claim.unit);
+    const auto phase_of = [&](int cycle) { return static_cast<size_t>((cycle % distance + distance) % distance); };
     const auto alone = [&](int cycle) {
-        return std::none_of(readers_beside_[i].begin(), readers_beside_[i].end(),
-                            [&](int other) { return graph.cycle[other] >= 0 && (cycle - graph.cycle[other]) % distance == 0; });
+        return std::ranges::none_of(shared_reads_[position], [&](size_t r) { return read_in_[r][phase_of(cycle)]; });
     };
     const auto fits = [&](int cycle) {
         if (busy > distance) return false;
@@ -174,7 +173,7 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
                 behind % busy != 0 || behind + busy > distance)
                 return false;
         for (int row = 0; row < rows; row++)
-            if (!table.fits(claims[row], cycle + row * distance)) return false;
+            if (!table.fits(claim_of(row), cycle + row * distance)) return false;
         return true;
     };
     const int step = load ? -1 : 1;
@@ -185,9 +184,10 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
     for (const bool without_conflict : {true, false})
         for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
             if ((without_conflict && !alone(cycle)) || !fits(cycle)) continue;
-            first_of_.try_emplace(claims[0].unit, cycle);
+            first_of_.try_emplace(claim.unit, cycle);
+            for (const size_t r : shared_reads_[position]) read_in_[r][phase_of(cycle)] = true;
             for (int row = 0; row < rows; row++) {
-                table.take(claims[row], cycle + row * distance);
+                table.take(claim_of(row), cycle + row * distance);
                 graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
             }
             return true;
@@ -214,16 +214,21 @@ int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int inte
 void ModuloScheduler::look_at_rows(const ScheduleGraph &graph) {
     operations_of_.clear();
     for (const Claim &claim : claims_) operations_of_[claim.unit]++;
-    readers_beside_.assign(graph.ops.size(), {});
+    const std::vector<int> &row = chains_.alike[0];
+    position_.assign(graph.ops.size(), -1);
+    for (size_t p = 0; p < row.size(); p++) position_[row[p]] = static_cast<int>(p);
+    shared_reads_.assign(row.size(), {});
+    read_in_.clear();
     if (!machine_.regs.vector_conflict) return;
-    std::map<Reg, std::vector<int>> readers;
-    for (const int i : chains_.alike[0])
-        for (const Reg r : reads_of(graph.ops[i]))
-            if (r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector) readers[r].push_back(i);
-    for (const int i : chains_.alike[0])
-        for (const Reg r : reads_of(graph.ops[i]))
-            if (const auto found = readers.find(r); found != readers.end())
-                readers_beside_[i].insert(readers_beside_[i].end(), found->second.begin(), found->second.end());
+    std::map<Reg, std::vector<size_t>> readers;
+    for (size_t p = 0; p < row.size(); p++)
+        for (const Reg r : reads_of(graph.ops[row[p]]))
+            if (r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector) readers[r].push_back(p);
+    for (const auto &[r, positions] : readers) {
+        if (positions.size() < 2) continue;
+        for (const size_t p : positions) shared_reads_[p].push_back(read_in_.size());
+        read_in_.emplace_back();
+    }
 }
 
 std::optional<ModuloSchedule> evenly_spaced_schedule(Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,

@@ -175,19 +175,21 @@ private:
     std::vector<int> not_before_;
     int loads_early_ = 0;  // cycles that its loads may be earlier than they must
     int busy_ports_ = 0;   // and those that a store or a load of a single row waits for its pad, or for the ports of a packet
-    // Of rows that follow each other evenly, by operation of the first row: those that read a vector of it. In a packet with
-    // one of them it would meet another row's vector in the same bank.
-    std::vector<std::vector<int>> readers_beside_;
-    std::map<Unit, int> operations_of_;  // of the loop, by unit
-    std::map<Unit, int> first_of_;       // of rows that follow each other evenly: the cycle of the first operation of a unit
-    std::vector<int> wanted_;            // the earliest cycle that suits an operation
-    bool spread_transfers_ = false;      // do transfers have their cycles at even distances?
-    int turn_ = 0;                       // cycles by which the loop's boundary will move
-    int packed_ = 0;                     // of so many packets of a lane unit's intervals one is kept free; 0: none
-    bool evicting_ = false;              // was the shortest interval found by evictions?
-    bool displacing_ = false;            // do operations take the cycles of others?
-    bool overlapping_ = false;           // may an operation be in another stage than the first?
-    int longest_ = 0;                    // greatest height
+    // Of rows that follow each other evenly: where in a row each operation is (-1: in none), and the vectors that each reads
+    // which others read, too. In a packet with one of those it would meet another row's vector in the same bank.
+    std::vector<int> position_;
+    std::vector<std::vector<size_t>> shared_reads_;
+    std::vector<std::vector<bool>> read_in_;  // by vector and cycle of the distance: has it a reader there?
+    std::map<Unit, int> operations_of_;       // of the loop, by unit
+    std::map<Unit, int> first_of_;   // of rows that follow each other evenly: the cycle of the first operation of a unit
+    std::vector<int> wanted_;        // the earliest cycle that suits an operation
+    bool spread_transfers_ = false;  // do transfers have their cycles at even distances?
+    int turn_ = 0;                   // cycles by which the loop's boundary will move
+    int packed_ = 0;                 // of so many packets of a lane unit's intervals one is kept free; 0: none
+    bool evicting_ = false;          // was the shortest interval found by evictions?
+    bool displacing_ = false;        // do operations take the cycles of others?
+    bool overlapping_ = false;       // may an operation be in another stage than the first?
+    int longest_ = 0;                // greatest height
 };
 
 }  // namespace atalla::codegen

@@ -13,6 +13,7 @@
 #include "codegen/late_rows.h"
 #include "codegen/later.h"
 #include "codegen/list_schedule.h"
+#include "codegen/loop_plans.h"
 #include "codegen/masks.h"
 #include "codegen/modulo.h"
 #include "codegen/nest_ends.h"
@@ -28,12 +29,13 @@ namespace {
 
 class Packer {
 public:
-    Packer(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options)
+    Packer(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options, LoopPlans &plans)
         : kernel_(kernel),
           machine_(*kernel.machine),
           blocks_(blocks),
           optimize_(optimize),
           options_(options),
+          plans_(plans),
           delays_(kernel) {}
 
     Packed run() {
@@ -218,17 +220,13 @@ private:
 
     void pipeline(size_t b) {
         if (only_transfers(b)) return;  // the engines set the pace
-        ScheduleGraph graph(kernel_, blocks_[b].ops, loop_of(b));
-        const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        const auto runs_later = [&](const std::vector<Op> &epilogue) {
-            return options_.turn && can_turn(kernel_, blocks_, b, epilogue);
-        };
-        const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
-        const OverlapIterations overlap =
-            options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
-        std::optional<ModuloSchedule> schedule = modulo_schedule(kernel_, graph, loop, masks, overlap, runs_later);
-        space_evenly(b, masks, overlap, graph, schedule);
+        auto [schedule, graph, rows] = plan_of(b);
         if (!schedule) return;  // left to list scheduling
+        const LoopInfo &loop = kernel_.loops[loop_of(b)];
+        if (rows) {
+            blocks_[b].ops = std::move(rows->loop);
+            blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), rows->in_front.begin(), rows->in_front.end());
+        }
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) &&
@@ -260,6 +258,23 @@ private:
             merge_between_rows_and_weights(kernel_, graph);
         if (mostly_fetched(b, graph, *schedule)) tighten_loop(kernel_, graph, schedule->interval);
         blocks_[b].packets = delays_.packets(graph, schedule->stages > 1 && !schedule->later);
+    }
+
+    LoopPlan plan_of(size_t b) {
+        const OverlapIterations overlap =
+            options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
+        const LoopPlans::Key key{b, overlap, options_.turn};
+        if (const auto found = plans_.of_loop.find(key); found != plans_.of_loop.end()) return found->second;
+        LoopPlan plan{{}, ScheduleGraph(kernel_, blocks_[b].ops, loop_of(b)), {}};
+        const auto runs_later = [&](const std::vector<Op> &epilogue) {
+            return options_.turn && can_turn(kernel_, blocks_, b, epilogue);
+        };
+        const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
+        plan.schedule = modulo_schedule(kernel_, plan.graph, kernel_.loops[loop_of(b)], masks, overlap, runs_later);
+        space_evenly(b, masks, overlap, plan);
+        // Whether a loop turns depends on what the blocks around it hold this time.
+        if (!plan.schedule || !plan.schedule->later) plans_.of_loop.emplace(key, plan);
+        return plan;
     }
 
     // Does a loop run so few times that it matters how many packets come from memory?
@@ -307,10 +322,9 @@ private:
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter, its code from memory included.
-    void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, ScheduleGraph &graph,
-                      std::optional<ModuloSchedule> &schedule) {
+    void space_evenly(size_t b, const std::set<Reg> &masks, OverlapIterations overlap, LoopPlan &plan) {
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
-        if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (schedule && schedule->later)) return;
+        if (b == 0 || blocks_[b - 1].end.kind != Terminator::Next || (plan.schedule && plan.schedule->later)) return;
         // Evenly spaced rows read and write each bank in turn; operations that displaced others wait for banks now and then.
         constexpr int64_t waits = 16;  // one of so many cycles
         const auto entered = static_cast<double>(executions(kernel_, blocks_, b - 1));
@@ -321,9 +335,8 @@ private:
             return entered * static_cast<double>(one.evicting ? issued + issued / waits : issued) +
                    fetch_cycles(machine_) * static_cast<double>(packets);
         };
-        std::optional<AlikeRows> best;
         std::optional<double> least;
-        if (schedule) least = cycles(*schedule, graph);
+        if (plan.schedule) least = cycles(*plan.schedule, plan.graph);
         const std::vector<RegInfo> before = kernel_.registers;
         std::vector<RegInfo> registers = before;
         for (const RowLoads loads : {RowLoads::Shared, RowLoads::Own}) {
@@ -336,15 +349,10 @@ private:
             if (!least) least = straight_cycles(b, entered);
             if (*least <= cycles(*spaced, even)) continue;
             least = cycles(*spaced, even);
-            schedule = std::move(spaced);
-            graph = std::move(even);
-            best = std::move(rows);
+            plan = {std::move(spaced), std::move(even), std::move(rows)};
             registers = kernel_.registers;
         }
         std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
-        if (!best) return;
-        blocks_[b].ops = std::move(best->loop);
-        blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), best->in_front.begin(), best->in_front.end());
     }
 
     bool pays_to_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
@@ -682,6 +690,7 @@ private:
     Blocks &blocks_;
     bool optimize_;
     const PackOptions &options_;
+    LoopPlans &plans_;
     std::vector<std::pair<size_t, int64_t>> overlapped_;  // loops that run iterations side by side, and how many
     std::vector<size_t> turned_;                          // blocks that are turned loops
     bool idle_ = false;                                   // stages of a loop run idle
@@ -694,8 +703,8 @@ private:
 
 }  // namespace
 
-Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options) {
-    return Packer(kernel, blocks, optimize, options).run();
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options, LoopPlans &plans) {
+    return Packer(kernel, blocks, optimize, options, plans).run();
 }
 
 }  // namespace atalla::codegen

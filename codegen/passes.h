@@ -69,7 +69,9 @@ struct Packed {
     bool turned_fit = true;   // nests around those that were turned are in the instruction cache all the time
     std::set<size_t> unfit;   // loops because of whose overlap a nest left it
 };
-Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options = {});
+// `plans`: those of the same blocks with other options, for this and the next time.
+struct LoopPlans;
+Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options, LoopPlans &plans);
 
 // A class of registers has fewer than are live at once.
 class TooFewRegisters : public Error {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "codegen/dependence.h"
+#include "codegen/loop_plans.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
 #include "generators/gemm.h"
@@ -101,7 +102,8 @@ std::string check_registers(const KernelDefinition &definition, const Machine &m
     lower_addresses(kernel, optimize);
     Blocks blocks = make_blocks(kernel, !optimize, constants);
     if (optimize) assign_banks(kernel, blocks);
-    pack(kernel, blocks, optimize);
+    LoopPlans plans;
+    pack(kernel, blocks, optimize, {}, plans);
     allocate(kernel, blocks);
     for (const RegInfo &reg : kernel.registers) {
         const int64_t count = reg.cls == RegisterClass::Scalar   ? machine.regs.scalar
