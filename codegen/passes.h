@@ -69,8 +69,8 @@ struct Packed {
     bool turned_fit = true;   // nests around those that were turned are in the instruction cache all the time
     std::set<size_t> unfit;   // loops because of whose overlap a nest left it
 };
-// `plans`: those of the same blocks with other options, for this and the next time.
 struct LoopPlans;
+// `plans`: those of the same blocks with other options, for this and the next time.
 Packed pack(Kernel &kernel, Blocks &blocks, bool optimize, const PackOptions &options, LoopPlans &plans);
 
 // A class of registers has fewer than are live at once.
