@@ -320,6 +320,16 @@ Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants) {
     return Flatten(kernel, in_order, constants).run();
 }
 
+int loop_of(const Kernel &kernel, const Terminator &end) {
+    if (end.kind != Terminator::Loop) return -1;
+    const auto found = std::ranges::find(kernel.loops, end.index, &LoopInfo::index);
+    return found == kernel.loops.end() ? -1 : static_cast<int>(found - kernel.loops.begin());
+}
+
+int innermost_loop(const Kernel &kernel, const Blocks &blocks, size_t b) {
+    return blocks[b].end.target == static_cast<int>(b) ? loop_of(kernel, blocks[b].end) : -1;
+}
+
 std::vector<size_t> blocks_in_front(const Blocks &blocks, size_t block) {
     std::vector<size_t> found;
     if (block > 0) found.push_back(block - 1);

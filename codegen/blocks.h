@@ -47,6 +47,10 @@ ProgramLayout lay_out(const Blocks &blocks);
 // go back to it.
 std::vector<size_t> blocks_in_front(const Blocks &blocks, size_t block);
 
+// The loop that goes back at the end of a block, or -1; and that of which block b is the whole body.
+int loop_of(const Kernel &kernel, const Terminator &end);
+int innermost_loop(const Kernel &kernel, const Blocks &blocks, size_t b);
+
 // Makes the constants that a block makes in front of their first reader in it, instead of at its start. False if all are there.
 bool make_constants_before_use(const Kernel &kernel, Blocks &blocks);
 

@@ -11,13 +11,6 @@ namespace atalla::codegen {
 
 namespace {
 
-// The loop that goes back at the end of a block.
-int loop_of(const Kernel &kernel, const Terminator &end) {
-    const auto found =
-        std::find_if(kernel.loops.begin(), kernel.loops.end(), [&](const LoopInfo &loop) { return loop.index == end.index; });
-    return static_cast<int>(found - kernel.loops.begin());
-}
-
 bool depends_on(const Kernel &kernel, const LinearForm &row, int loop) {
     return std::any_of(row.terms.begin(), row.terms.end(),
                        [&](const auto &term) { return kernel.atoms[static_cast<size_t>(term.first)].loop == loop; });

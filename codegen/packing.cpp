@@ -1,10 +1,12 @@
-// Packets: list scheduling of straight-line blocks, modulo scheduling of innermost loops (modulo.cpp), the ends of blocks.
+// Packets: list scheduling of straight-line blocks (list_schedule.cpp), modulo scheduling of innermost loops (modulo.cpp), and
+// what of both depends on the code around them.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "codegen/branches.h"
 #include "codegen/chains.h"
 #include "codegen/code_cost.h"
 #include "codegen/constant_units.h"
@@ -17,9 +19,9 @@
 #include "codegen/masks.h"
 #include "codegen/modulo.h"
 #include "codegen/nest_ends.h"
+#include "codegen/out_of_line.h"
 #include "codegen/pad_order.h"
 #include "codegen/passes.h"
-#include "codegen/resources.h"
 #include "codegen/tighten.h"
 #include "codegen/weights_gap.h"
 
@@ -50,12 +52,8 @@ public:
         const auto is_loop_body = [&](size_t b) { return pipelined_.count(b) > 0; };
         keep_loads_behind_stores(kernel_, blocks_, delays_, is_loop_body);
         delays_.keep_weights_apart(blocks_, is_loop_body);
-        move_sides();
-        for (size_t b = 0; b < blocks_.size(); b++) add_terminator(b);
-        for (size_t b = 0; b < blocks_.size(); b++) keep_end_together(b);
-        add_islands();
-        while (lengthen_a_branch()) {
-        }
+        move_out_of_line(kernel_, blocks_, [&](size_t b) { straight(b); });
+        add_branches(kernel_, blocks_, delays_, optimize_);
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
         std::set<size_t> unfit;
         for (const auto &[b, stages] : overlapped_) {
@@ -100,14 +98,7 @@ private:
         return packets;
     }
 
-    // The loop of which a block is the whole body, or -1.
-    int loop_of(size_t b) const {
-        const Terminator &end = blocks_[b].end;
-        if (end.kind != Terminator::Loop || end.target != static_cast<int>(b)) return -1;
-        for (size_t l = 0; l < kernel_.loops.size(); l++)
-            if (kernel_.loops[l].index == end.index) return static_cast<int>(l);
-        return -1;
-    }
+    int loop_of(size_t b) const { return innermost_loop(kernel_, blocks_, b); }
 
     // Is a block a loop that starts loads, or one that starts the transfers of results, and nothing else?
     bool only_transfers(size_t b) const {
@@ -419,270 +410,6 @@ private:
         std::vector<Op> &before = blocks_[b - 1].ops;
         before.insert(before.end(), neutral.begin(), neutral.end());
         place_later(kernel_, blocks_, b, sums);
-    }
-
-    // ---- out of line
-
-    // Bodies of side branches become blocks of their own.
-    void move_sides() {
-        const size_t inline_blocks = blocks_.size();
-        // Results leave in every iteration of the loops around, loads in fewer: the code of results is closest to the loop.
-        const auto stores = [](const Op &op) {
-            return std::any_of(op.side->begin(), op.side->end(),
-                               [](const Op &inner) { return inner.opcode == Opcode::scpad_st; });
-        };
-        for (const bool results : {true, false})
-            for (size_t b = 0; b < inline_blocks; b++)
-                for (size_t p = 0; p < blocks_[b].packets.size(); p++)
-                    for (size_t i = 0; i < blocks_[b].packets[p].size(); i++)
-                        if (blocks_[b].packets[p][i].side && stores(blocks_[b].packets[p][i]) == results)
-                            take_out_of_line(b, p, i, inline_blocks);
-    }
-
-    void take_out_of_line(size_t b, size_t p, size_t i, size_t inline_blocks) {
-        Block block;
-        block.label = "side of " + blocks_[b].label;
-        block.ops = *blocks_[b].packets[p][i].side;
-        block.from_block = static_cast<int>(b);
-        block.from_packet = static_cast<int>(p);
-        block.before = apart_from_loop(b, behind_nest(b, inline_blocks), static_cast<int64_t>(block.ops.size()));
-        blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
-        blocks_.push_back(std::move(block));
-        straight(blocks_.size() - 1);
-        Op back;
-        back.opcode = Opcode::jal;
-        back.dst = zero_scalar;
-        blocks_.back().packets.push_back({back});
-    }
-
-    // That place, but right behind the loop that block b is where the code there would push the loop's packets out of the
-    // instruction cache.
-    int apart_from_loop(size_t b, int place, int64_t operations) const {
-        if (!machine_.timed() || loop_of(b) < 0) return place;
-        int64_t packets = 0;
-        for (size_t i = b; i < blocks_.size(); i++)
-            if (const Block &block = blocks_[i]; block.from_block < 0
-                                                     ? static_cast<int>(i) < place
-                                                     : block.before > static_cast<int>(b) && block.before <= place)
-                packets += static_cast<int64_t>(block.packets.size());
-        // Packets that the ends of blocks still get, and lines at both ends.
-        constexpr int64_t margin = 12;
-        const int64_t capacity = machine_.icache.bytes / machine_.issue.packet_bytes,
-                      length = static_cast<int64_t>(blocks_[b].packets.size());
-        const int64_t first = packets % capacity;
-        const bool meets =
-            packets + operations + margin > capacity && (first < length + margin || first + operations + margin > capacity);
-        return meets && length + operations + margin < capacity ? static_cast<int>(b) + 1 : place;
-    }
-
-    // The place behind the loop around a block and that around it, for code that they branch to: a forward branch is predicted
-    // not taken, and what is near does not push the loop out of the instruction cache. Ends of loops further out that are only
-    // a few packets come before it: they follow when results leave, and a line that is missing then has to wait for them.
-    int behind_nest(size_t b, size_t blocks) const {
-        constexpr size_t few_packets = 2;
-        int place = static_cast<int>(b) + 1, loops = 0;
-        size_t packets = 0;
-        for (size_t later = b; later < blocks; later++) {
-            if (loops >= 2) packets += blocks_[later].packets.size();
-            if (packets > few_packets) break;
-            if (blocks_[later].end.kind != Terminator::Loop || blocks_[later].end.target > static_cast<int>(b)) continue;
-            place = static_cast<int>(later) + 1;
-            loops++;
-        }
-        return place;
-    }
-
-    // Branches that do not reach their block out of line go to a jump that does: behind their own block, in front of it, or, if
-    // both are too far, right behind the branch.
-    void add_islands() {
-        constexpr int64_t room_for_others = 8;  // jumps
-        const size_t blocks = blocks_.size();
-        for (size_t o = 0; o < blocks; o++) {
-            if (blocks_[o].from_block < 0) continue;
-            const ProgramLayout layout = lay_out(blocks_);
-            const int from = blocks_[o].from_block, packet = blocks_[o].from_packet;
-            const int64_t offset = layout.start[o] - (layout.start[from] + packet * packet_bytes);
-            if (offset >= furthest_back && offset <= furthest_ahead - room_for_others * packet_bytes) continue;
-            const auto behind = static_cast<int64_t>(blocks_[from].packets.size()) - packet;
-            const bool reaches_behind = (behind + room_for_others) * packet_bytes <= furthest_ahead;
-            if (!reaches_behind && (packet + room_for_others) * packet_bytes > -furthest_back) {
-                jump_behind_branch(o);
-                continue;
-            }
-            Block island;
-            island.label = "way to " + blocks_[o].label;
-            island.from_block = from;
-            island.from_packet = packet;
-            island.before = reaches_behind ? from + 1 : from;
-            island.island = true;
-            Op jump;
-            jump.opcode = Opcode::jal;
-            jump.dst = zero_scalar;
-            jump.imm = static_cast<int32_t>(o);
-            island.packets.push_back({jump});
-            for (Op &op : blocks_[from].packets[packet])
-                if (op.side && op.imm == static_cast<int32_t>(o)) op.imm = static_cast<int32_t>(blocks_.size());
-            blocks_.push_back(std::move(island));
-        }
-    }
-
-    // A branch at the end of a block that more code out of line than expected came in front of steps over a jump instead. One
-    // at a time: what is longer now may take another out of reach.
-    bool lengthen_a_branch() {
-        const ProgramLayout layout = lay_out(blocks_);
-        for (size_t b = 0; b < blocks_.size(); b++) {
-            Block &block = blocks_[b];
-            const Terminator &end = block.end;
-            if (block.from_block >= 0 || (end.kind != Terminator::Loop && end.kind != Terminator::Skip)) continue;
-            const auto last = static_cast<int64_t>(block.packets.size()) - 1;
-            const int64_t offset = layout.start[end.target] - (layout.start[b] + last * packet_bytes);
-            if (offset >= furthest_back && offset <= furthest_ahead) continue;
-            for (Op &op : block.packets.back()) {
-                if (op.side || op.imm != end.target || (op.opcode != Opcode::blt_s && op.opcode != Opcode::beq_s)) continue;
-                op.opcode = op.opcode == Opcode::blt_s ? Opcode::bge_s : Opcode::bne_s;
-                op.imm = static_cast<int32_t>(b) + 1;
-                append_jump(block, end.target);
-                return true;
-            }
-        }
-        return false;
-    }
-
-    // The jump to block `o` stands behind the packet that branches to it, and behind another jump, over it.
-    void jump_behind_branch(size_t o) {
-        constexpr int added = 2;
-        Block &from = blocks_[blocks_[o].from_block];
-        const int at = blocks_[o].from_packet;
-        for (Block &block : blocks_)
-            if (block.from_block == blocks_[o].from_block && block.from_packet > at) block.from_packet += added;
-        std::map<int, int> jumps;
-        for (auto [packet, to] : from.jumps) jumps[packet + (packet > at ? added : 0)] = to + (to > at ? added : 0);
-        from.jumps = std::move(jumps);
-        Op jump;
-        jump.opcode = Opcode::jal;
-        jump.dst = zero_scalar;
-        jump.imm = static_cast<int32_t>(o);
-        from.packets.insert(from.packets.begin() + at + 1, added, OpGroup{jump});
-        from.jumps[at] = at + 2;
-        from.jumps[at + 1] = at + 3;
-        blocks_[o].from_packet = at + 2;
-    }
-
-    // ---- ends of blocks
-
-    void add_terminator(size_t b) {
-        Block &block = blocks_[b];
-        const Terminator &end = block.end;
-        Op op;
-        if (end.kind == Terminator::Next || block.from_block >= 0) return;
-        if (end.kind == Terminator::Halt) {
-            op.opcode = Opcode::halt_s;
-            block.packets.push_back({op});
-            return;
-        }
-        if (end.kind == Terminator::Return) {
-            op.opcode = Opcode::jalr;
-            op.dst = zero_scalar;
-            op.src = {kernel_.routine->next};
-            block.packets.push_back({op});
-            return;
-        }
-        op.imm = end.target;
-        op.src = {end.index, end.kind == Terminator::Loop ? end.limit : zero_scalar};
-        // A branch reaches about a hundred packets; further it takes a jump, with the branch stepping over it.
-        constexpr size_t furthest = 100, room_for_a_way = 15;
-        // Ways to code out of line may still come in between.
-        size_t sides = 0;
-        for (size_t inside = static_cast<size_t>(end.target); end.kind == Terminator::Loop && inside <= b; inside++)
-            for (const OpGroup &packet : blocks_[inside].packets)
-                sides += std::any_of(packet.begin(), packet.end(), [](const Op &inner) { return inner.side != nullptr; });
-        const size_t reach = furthest - std::min(furthest, sides * room_for_a_way);
-        if (end.kind == Terminator::Skip) {
-            op.dst = end.index;
-            if (packets_between(b + 1, static_cast<size_t>(end.target), 2) <= reach) {
-                op.opcode = Opcode::beq_s;
-                append_branch(block, op);
-                return;
-            }
-            op.opcode = Opcode::bne_s;
-            op.imm = static_cast<int32_t>(b) + 1;
-            append_branch(block, op);
-            append_jump(block, end.target);
-            return;
-        }
-        op.dst = end.index;
-        op.aux = 1;
-        if (packets_between(static_cast<size_t>(end.target), b + 1, 0) < reach) {
-            op.opcode = Opcode::blt_s;
-            append_branch(block, op);
-            return;
-        }
-        op.opcode = Opcode::bge_s;
-        op.imm = static_cast<int32_t>(b) + 1;
-        append_branch(block, op);
-        append_jump(block, end.target);
-    }
-
-    // A line that is missing once results are leaving comes when all of their beats are written. What stands between the first
-    // of these transfers and the jump that ends the block takes two lines, the second of which is asked for before the first
-    // beat leaves.
-    void keep_end_together(size_t b) {
-        std::vector<OpGroup> &packets = blocks_[b].packets;
-        if (!optimize_ || !machine_.timed() || packets.empty() || packets.back().front().opcode != Opcode::jal ||
-            blocks_[b].from_block >= 0)
-            return;
-        const auto starts = [](const Op &op) { return op.opcode == Opcode::scpad_st; };
-        const auto first = std::find_if(packets.begin(), packets.end(), [&](const OpGroup &packet) {
-            return std::any_of(packet.begin(), packet.end(), starts);
-        });
-        const int64_t line = machine_.icache.line, bytes = packet_bytes * (packets.end() - first);
-        const int64_t at = lay_out(blocks_).start[b] + packet_bytes * (first - packets.begin());
-        constexpr int most = 9;  // of 16 packets, three begin where that is possible
-        for (int fillers = 0; bytes > 0 && fillers <= most; fillers++) {
-            if ((at + fillers * packet_bytes) % line + bytes > 2 * line) continue;
-            Op idle;
-            idle.opcode = Opcode::or_s;
-            idle.dst = zero_scalar;
-            idle.src = {zero_scalar, zero_scalar};
-            packets.insert(first, static_cast<size_t>(fillers), OpGroup{idle});
-            return;
-        }
-    }
-
-    // Packets of the blocks from `first` up to `last`, which is not counted, with room at their ends for branches still to
-    // come.
-    size_t packets_between(size_t first, size_t last, size_t room) const {
-        size_t count = 0;
-        for (size_t b = first; b < last; b++) count += blocks_[b].packets.size() + room;
-        return count;
-    }
-
-    static void append_jump(Block &block, int target) {
-        Op jump;
-        jump.opcode = Opcode::jal;
-        jump.dst = zero_scalar;
-        jump.imm = target;
-        block.packets.push_back({jump});
-    }
-
-    // Into the last packet where it fits, otherwise into one of its own.
-    void append_branch(Block &block, const Op &branch) {
-        if (optimize_ && !block.packets.empty()) {
-            OpGroup &last = block.packets.back();
-            bool fits = true;
-            for (const Op &op : last) {
-                if (op.dst == branch.src[0] || op.dst == branch.src[1] || delays_.touches(op)) fits = false;
-            }
-            if (fits && machine_.issue.slots > static_cast<int64_t>(last.size())) {
-                ResourceTable packet(kernel_, 0);
-                for (const Op &op : last) packet.take(op, 0);
-                if (packet.fits(branch, 0)) {
-                    last.push_back(branch);
-                    return;
-                }
-            }
-        }
-        block.packets.push_back({branch});
     }
 
     Kernel &kernel_;
