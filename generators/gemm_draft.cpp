@@ -1,6 +1,7 @@
 #include "generators/gemm_draft.h"
 
 #include <algorithm>
+#include <map>
 
 #include "generators/gemm_plan.h"
 #include "isa/vectors.h"
@@ -40,6 +41,8 @@ constexpr double apart_code = 110, apart_row_code = 2.3, missed_straight = 2.1;
 constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04,
                  not_ahead = 1.15;
 constexpr double transfer_latency = 170;
+// Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096.
+constexpr double one_group_cost = 1.75, one_bank_cost = 1;
 // In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
 constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
 
@@ -65,6 +68,34 @@ double epilogue_operations(const GemmShape &shape) {
     constexpr int in_a_call = 2;
     const int in_expression = shape.epilogue && !shape.staged ? in_a_call * shape.epilogue->calls() : 0;
     return shape.bias + 2 * shape.relu + 2 * shape.addend + (shape.alpha != 1) + in_expression;
+}
+
+// What a transfer of B takes by the rows of the memory, pages, that the pads are in at once, where it would take one.
+double row_order_cost(const GemmShape &shape, const Machine &machine, const Point &point) {
+    const int64_t row = 2 * shape.k, page = machine.dram.row_bytes, apart = point["b_block"] * row;
+    if (!point["b_row_major"]) return row < page ? 1 : one_group_cost;
+    constexpr int64_t rows_of_a_page = 8;
+    if (apart < page) return point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
+    // Each pad is in a page of its own. Blocks begin anywhere in one.
+    constexpr int64_t places = 4;
+    double cost = 0;
+    for (int64_t place = 0; place < places; place++) {
+        std::map<int64_t, int64_t> in_group, in_bank;
+        for (int64_t pad = 0; pad < machine.pad.count; pad++) {
+            const int64_t at = (place * page / places + pad * apart) / page;
+            in_group[at % machine.dram.groups]++;
+            in_bank[at % machine.dram.banks]++;
+        }
+        const auto share = [&](const std::map<int64_t, int64_t> &places_of) {
+            return static_cast<double>(
+                       std::ranges::max_element(places_of, {}, [](const auto &each) { return each.second; })->second) /
+                   static_cast<double>(machine.pad.count);
+        };
+        const double even = 1 / static_cast<double>(machine.dram.groups), alone = 1 / static_cast<double>(machine.pad.count);
+        cost += 1 + (one_group_cost - 1) * std::max(0.0, share(in_group) - even) / (1 - even) +
+                one_bank_cost * std::max(0.0, share(in_bank) - alone) / (1 - alone);
+    }
+    return cost / static_cast<double>(places);
 }
 
 // Code in packets: of a visit, and of all that runs.
@@ -148,9 +179,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks)
                                        : b_bytes + a_bytes * (shape.makes_rows() ? 1 : col_blocks)) +
                          2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
-    constexpr int64_t rows_of_a_page = 8;
-    const double in_few_rows = point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
-    const double along_k = point["b_row_major"] && plan.k_tiles > 1 ? in_few_rows : 1;
+    const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
     const double transfers = bytes / bytes_per_cycle * along_k,
                  first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     const double inner = plan.m_outer ? col_blocks : row_blocks;

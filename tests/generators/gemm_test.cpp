@@ -211,6 +211,27 @@ TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     EXPECT_LT(workload->draft(machine, turned), workload->draft(machine, in_pads));
 }
 
+// Rows of B that pads take from pages of one bank group, or of one bank, come at a fraction of the rate.
+TEST_F(Gemm, TheDraftKnowsWhichRowsOfBShareABankGroup) {
+    if (machine.name != "ax01") GTEST_SKIP() << "the banks of one machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "1x128x2048"}});
+    // Rows of half a page: pads that are a page apart, two and four.
+    double fewer_cycles = 0, less = 0;
+    for (const int rows_to_a_pad : {2, 4, 8}) {
+        const Point point = Point::parse(
+            "b_resident=0,b_row_major=1,blocks_unrolled=0,k_alike=0,k_block=64,k_ends_apart=0,m_outer=1,pads_split=0,row_pass="
+            "0,"
+            "row_unroll=1,rows=1,slots=2,sums_in_registers=1,weight_unroll=32,b_block=" +
+            std::to_string(rows_to_a_pad));
+        const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+        ASSERT_EQ(evaluation.reason, "");
+        EXPECT_LT(fewer_cycles, static_cast<double>(evaluation.cycles)) << rows_to_a_pad;
+        EXPECT_LT(less, workload->draft(machine, point)) << rows_to_a_pad;
+        fewer_cycles = static_cast<double>(evaluation.cycles);
+        less = workload->draft(machine, point);
+    }
+}
+
 // B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in
 // each pad.
 TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
