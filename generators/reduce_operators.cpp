@@ -7,7 +7,7 @@
 
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
-#include "generators/reduce.h"
+#include "generators/reduce_kernel.h"
 #include "generators/row_sums.h"
 #include "isa/error.h"
 #include "isa/vectors.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "generators/kernel_definition.h"
-#include "generators/reduce.h"
+#include "generators/reduce_shape.h"
 #include "isa/machine.h"
 #include "schedules/point.h"
 #include "schedules/space.h"

@@ -1,18 +1,11 @@
-// Reductions of a tensor over some of its axes.
+// What a reduction of a tensor over some of its axes computes.
 #pragma once
 
-#include <array>
-#include <string>
 #include <vector>
 
-#include "generators/kernel_definition.h"
-#include "generators/kernel_run.h"
 #include "generators/long_sums.h"
 #include "generators/operator.h"
-#include "isa/machine.h"
 #include "isa/vectors.h"
-#include "schedules/point.h"
-#include "schedules/space.h"
 
 namespace atalla {
 
@@ -45,21 +38,12 @@ struct ReduceShape {
     LongSum in_a_row() const;         // the elements of a running value
 };
 
-// Running values of a result side by side.
-int sides_of(const ReduceShape &shape);
+// As many sums or extrema across lanes side by side as hide the latency of the adder.
+int accumulators_of(int64_t terms);
 
 // Of a tensor (outermost extent first) and, for each axis, whether it is reduced. Error if the axes alternate more often than
 // the form above has room for.
 ReduceShape reduce_shape(Reduction kind, const std::vector<int64_t> &extents, const std::vector<bool> &reduced, double divisor);
-
-// Parameters: `rows`, results (or vectors of them) computed with their elements in the pads at a time; `chunk`, steps along a
-// (0: all) result that are there at a time; `row_unroll`, `vector_unroll`: results and vectors in straight-line code;
-// `grouped`: whether the vectors of a row that fills the array are its weights.
-Space reduce_space(const ReduceShape &shape, const Machine &machine);
-Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
-// Are all rows in the pads at a time, brought and used by one loop over them, so that their transfers run beside it?
-bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point);
-KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point);
 
 // Sums along lanes: blocks of 32 in float32, rounded to bf16, added in float32; of rows that fill the array in parts of up to
 // 32 blocks, each rounded to bf16, which are added in float32. Sums across lanes: bf16, eight elements apart side by side, long
