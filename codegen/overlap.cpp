@@ -323,8 +323,11 @@ private:
             const auto [inner, turns] = innermost_of_nest(*hot_loop);
             start_evenly_in_nest(kernel_, of_loads, turns, *inner, code_, body);
         }
-        const int64_t others =
-            !events.empty() ? start_evenly(kernel_, events, *hot_loop, code_, body) : std::numeric_limits<int64_t>::max();
+        // The slot just written and its address leave while the hot loop runs.
+        if (result && !direct && !spreads) result->leave_in_groups(hot_loop);
+        const int64_t others = !events.empty()
+                                   ? start_evenly(kernel_, events, result ? result->iterations() : 0, *hot_loop, code_, body)
+                                   : std::numeric_limits<int64_t>::max();
         // Loads of a loop around may start here, too.
         const bool others_at_once = std::any_of(
             head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
@@ -344,8 +347,6 @@ private:
         for (Node &node : rewrite(std::move(head), loop.id, before, after)) body.push_back(std::move(node));
         if (result && !direct) {
             if (!rotate && !early && !before_head) result->wait(body);
-            // The slot just written and its address leave while the hot loop runs.
-            if (!spreads) result->leave_in_groups(hot_loop);
             if (rotate) result->note(true, body);
             if (spreads && !before_head)
                 result->aim_before(body);

@@ -21,6 +21,8 @@ public:
     // the innermost loop in it, where that has time for them and nothing in it waits for the result. The little that remains
     // beside tiles that are alike leaves in front of the loop. To be called first of what follows, if at all.
     void leave_in_groups(Loop *hot);
+    // Those of the hot loop in which it starts to leave.
+    int64_t iterations() const { return by_turns_ ? 0 : groups_; }
 
     // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
     void reset(bool direct, Body &before) const;

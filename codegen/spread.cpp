@@ -120,11 +120,14 @@ bool have_a_pad_each(const std::vector<SpreadTransfer> &transfers) {
     });
 }
 
-// Earlier where what the last group brings would come behind the loop: with as much in front as a result needs, and then, of
-// tiles that have a pad each, at the distance at which DRAM serves them. Not in loops that load weights, whose first turns
-// results share: with partial sums of the array products of 256 and 512 cubed take 1 to 2 % longer so.
-EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const Loop &hot, EvenStarts starts) {
-    constexpr int64_t in_front = 2, cycles_of_beat = 2;  // of one bank group
+// Earlier where what the last group brings would come behind the loop: with as much in front as a result needs, which begins in
+// so many iterations, and then, of tiles that have a pad each, at the distance at which DRAM serves them. Not in loops that
+// load weights, whose first turns results share: with partial sums of the array products of 256 and 512 cubed take 1 to 2 %
+// longer so.
+EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, const Loop &hot,
+                   EvenStarts starts) {
+    constexpr int64_t least_in_front = 2, cycles_of_beat = 2;  // of one bank group
+    const int64_t in_front = std::max(of_result, least_in_front);
     const Machine &machine = *kernel.machine;
     const auto loads_weights = [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; };
     if (!machine.timed() || starts.start < 1 || std::ranges::any_of(hot.body, loads_weights)) return starts;
@@ -330,9 +333,10 @@ bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &
            all_fit(transfers, times, code);
 }
 
-int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, Loop &hot, const TransferCode &code,
-                     Body &body) {
-    const std::vector<Times> times = in_time(kernel, transfers, hot, even_starts(transfers, hot)).times(transfers, hot);
+int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, Loop &hot,
+                     const TransferCode &code, Body &body) {
+    const std::vector<Times> times =
+        in_time(kernel, transfers, of_result, hot, even_starts(transfers, hot)).times(transfers, hot);
     start_at(kernel, transfers, times, hot, code, body);
     return times.front().first;
 }

@@ -94,7 +94,7 @@ struct Started {
     Started(Fixture &f, TransferCode &code, const Channel &channel, int64_t extent) {
         hot.extent = extent;
         code.aim(channel, true, {}, {}, {}, body);
-        start_evenly(f.kernel, {{channel, {}, 0, {}}}, hot, code, body);
+        start_evenly(f.kernel, {{channel, {}, 0, {}}}, 0, hot, code, body);
         for (const Node &node : body) scalars.run(*node.op);
     }
     Body body;
@@ -219,8 +219,9 @@ TEST(EvenStarts, AreApartByTheSameNumberOfIterationsOrOneMore) {
     }
 }
 
-// The iterations in which a tile of each of four pads starts: of a loop of 16 iterations that take so many cycles.
-std::vector<int> starts_of_tiles(int64_t cycles) {
+// The iterations in which a tile of each of four pads starts: of a loop of 16 iterations that take so many cycles, in the first
+// of which a result leaves.
+std::vector<int> starts_of_tiles(int64_t cycles, int64_t of_result = 1) {
     Fixture f;
     Rings rings(f.kernel, false);
     TransferCode code(f.kernel, rings);
@@ -235,7 +236,7 @@ std::vector<int> starts_of_tiles(int64_t cycles) {
     const Reg counter = f.kernel.scalar("counter");
     for (int64_t i = 0; i < cycles; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
     Body body;
-    start_evenly(f.kernel, transfers, hot, code, body);
+    start_evenly(f.kernel, transfers, of_result, hot, code, body);
     Scalars scalars;
     for (const Node &node : body) scalars.run(*node.op);
     Body branches(std::make_move_iterator(hot.body.end() - 4), std::make_move_iterator(hot.body.end()));
@@ -252,6 +253,7 @@ TEST(EvenStarts, AreEarlierWhereTheLastGroupWouldEndBehindTheLoop) {
     EXPECT_EQ(starts_of_tiles(480), (std::vector<int>{4, 7, 10, 13})) << "the rest of the loop takes longer";
     EXPECT_EQ(starts_of_tiles(60), (std::vector<int>{3, 6, 9, 12}));
     EXPECT_EQ(starts_of_tiles(40), (std::vector<int>{2, 5, 8, 11})) << "a result leaves in front";
+    EXPECT_EQ(starts_of_tiles(60, 8), (std::vector<int>{4, 6, 9, 11})) << "groups of a result leave up to there";
     EXPECT_EQ(starts_of_tiles(30), (std::vector<int>{2, 4, 6, 8})) << "closer, too";
     EXPECT_EQ(starts_of_tiles(24), (std::vector<int>{2, 4, 7, 10})) << "no closer than DRAM serves them";
 }
@@ -265,7 +267,7 @@ TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     Loop hot;
     hot.extent = 15;
     Body body;
-    start_evenly(f.kernel, {{outer, {}, 2, left}}, hot, code, body);
+    start_evenly(f.kernel, {{outer, {}, 2, left}}, 0, hot, code, body);
     Scalars scalars;
     Body aim;
     code.aim(outer, true, {}, {}, {}, aim);
