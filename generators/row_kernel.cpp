@@ -71,7 +71,7 @@ Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
         return by_element(prefix_ + name + "_rows", input.rows);
     }
     Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows")};
-    if (length_ % lanes == 0) {
+    if (whole_vectors()) {
         input.rows(n, m) = input.param(n, row_of_tensor(m));
     } else {
         if (beyond) input.rows(n, m) = bf16(*beyond);
@@ -84,7 +84,7 @@ Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
 Func RowKernel::row_of(const std::string &name) {
     Input input{tensor(prefix_ + name, {length_}), Func(prefix_ + name + "_row"), true};
     input.rows(n) =
-        length_ % lanes == 0 ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
+        whole_vectors() ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
     inputs_.push_back(input);
     return input.rows;
 }

@@ -26,6 +26,7 @@ public:
     int length() const { return length_; }
     int vectors() const { return vectors_; }
     int padded() const { return 32 * vectors_; }
+    bool whole_vectors() const { return length_ == padded(); }
     // Are all vectors of a row in straight-line code, so that what is made of them can stay in registers?
     bool unrolled() const { return vector_unroll_ >= vectors_; }
 

@@ -29,7 +29,7 @@ inline Halide::Expr normalized_row(RowKernel &kernel, const Halide::Func &x, boo
     const Expr squared = strict_float(value() * value());
     // Behind the last element x is 0, so x minus the mean is not.
     square(kernel.n, kernel.m) =
-        length % 32 == 0 || !is_centred ? squared : select(kernel.n < kernel.length(), squared, bf16(0.0f));
+        kernel.whole_vectors() || !is_centred ? squared : select(kernel.n < kernel.length(), squared, bf16(0.0f));
     kernel.each_light(square);
     const Func squares = kernel.sum("squares", square);
     scale(kernel.m) = inverse_deviation(squares(kernel.m), length, epsilon);

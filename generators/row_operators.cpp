@@ -52,7 +52,7 @@ protected:
         for (uint16_t one : data) values.push_back(static_cast<double>(bf16_float(one)));
         return values;
     }
-    int64_t all_vectors() const { return shape_.rows * shape_.vectors(); }
+    int64_t all_vectors() const { return shape_.rows * tiles_of(shape_.length); }
     static void sum_on_array(KernelWork &work, int64_t vectors) {
         work.array_rows = vectors;
         work.array_loads = 32;
@@ -74,6 +74,7 @@ RowCost softmax_cost(bool logarithm) {
     cost.values = 2;
     cost.steps_in_pads = 1;
     cost.row_operations = logarithm ? 40 : 0;
+    cost.packets = logarithm ? 0 : 6.5;
     cost.row_packets = logarithm ? 70 : 0;
     cost.beside = logarithm;
     return cost;
@@ -155,7 +156,7 @@ RowCost norm_cost(const NormShape &norm) {
     cost.light_steps = norm.centred ? 2 : 1;
     cost.steps_in_pads = cost.light_steps + (norm.addends > 0);
     cost.waits = norm.centred || norm.addends > 0;
-    cost.packets = norm.centred ? 10 : 8;
+    cost.packets = norm.centred ? 10 : 6.5;
     return cost;
 }
 

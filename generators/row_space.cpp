@@ -31,7 +31,7 @@ bool is_beside(const Point &point) { return point.contains("beside") && point["b
 bool rows_apart(const RowShape &shape, const Machine &machine, const Point &point) {
     const int64_t block = point["rows"], rows = point["row_unroll"];
     return machine.timed() && !is_beside(point) && shape.rows % block == 0 && block > rows && rows % machine.pad.count == 0 &&
-           shape.length % lanes == 0;
+           shape.whole_vectors();
 }
 
 int64_t rows_beside(const RowShape &shape, const Point &point) {
@@ -54,7 +54,7 @@ int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point
 bool rows_stream(const RowShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t least_transfers = 4;
     if (!machine.timed() || is_beside(point) || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() ||
-        point["grouped"] != 0 || shape.length % lanes != 0)
+        point["grouped"] != 0 || !shape.whole_vectors())
         return false;
     if (shape.rows * shape.vectors() < least_transfers * machine.pad.count * machine.sdma.max_rows) return false;
     return rows_apart(shape, machine, point) ? neighbours_of(shape, machine, point) > 0
@@ -62,12 +62,12 @@ bool rows_stream(const RowShape &shape, const Machine &machine, const Point &poi
 }
 
 bool rows_in_columns(const RowShape &shape, const Machine &machine) {
-    return machine.timed() && shape.length % lanes != 0 && machine.pad.count % shape.vectors() != 0;
+    return machine.timed() && !shape.whole_vectors() && machine.pad.count % shape.vectors() != 0;
 }
 
 int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t idle_stages = 2, idle_stages_through_pads = 4;
-    if (!machine.timed() || is_beside(point) || shape.length % lanes == 0 || point["vector_unroll"] < shape.vectors() ||
+    if (!machine.timed() || is_beside(point) || shape.whole_vectors() || point["vector_unroll"] < shape.vectors() ||
         point["rows"] == point["row_unroll"])
         return 0;
     return round_up(point["row_unroll"] * (point["stored"] != 0 ? idle_stages_through_pads : idle_stages), machine.pad.count);
@@ -88,7 +88,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
         if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
-    const bool may_skew = cost.passes > 1 && shape.fills_array() && shape.length % lanes == 0 && machine.timed();
+    const bool may_skew = cost.passes > 1 && shape.fills_array() && shape.whole_vectors() && machine.timed();
     Space space;
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)

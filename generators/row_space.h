@@ -15,7 +15,14 @@ namespace atalla {
 // A matrix of `rows` rows of `length` elements, dense.
 struct RowShape {
     int64_t rows = 0, length = 0;
-    int64_t vectors() const { return tiles_of(length); }
+    // In the pads: those of a row that is too long for straight-line code are as many as equal parts have, the last of which
+    // may end in vectors of no elements.
+    int64_t vectors() const {
+        constexpr int64_t most_straight = 42;
+        const int64_t least = tiles_of(length);
+        return least > most_straight ? round_up(least, tiles_of(least)) : least;
+    }
+    bool whole_vectors() const { return length == vectors() * lanes; }
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
     // there.
     bool is_short() const { return vectors() <= 4; }
