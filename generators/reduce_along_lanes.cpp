@@ -20,7 +20,8 @@ public:
           row_unroll_(size(point["row_unroll"])),
           grouped_(point["grouped"] != 0),
           by_columns_(by_columns(shape, rows_, chunk_)),
-          ends_apart_(ends_apart(shape, machine, point)) {}
+          ends_apart_(ends_apart(shape, machine, point)),
+          means_first_(means_come_first(shape, point)) {}
 
     KernelDefinition run() {
         const int vectors = static_cast<int>(shape_.vectors_in_pads());
@@ -85,21 +86,20 @@ public:
             const Elements xs_again = whole() ? xs : rows_of_tensor("X_again");
             Total sum = total("sum", xs, all, depth);
             Func mean("mean"), square("square");
-            mean(i, j) = strict_float(sum.sum(i, j) * static_cast<float>(1.0 / static_cast<double>(shape_.count())));
-            const Expr centred = strict_float(xs_again.at(k, b, r) - bf16(mean(i, j)));
+            mean(l, i, j) = bf16(strict_float(sum.sum(i, j) * static_cast<float>(1.0 / static_cast<double>(shape_.count()))));
+            const Expr centred = strict_float(xs_again.at(k, b, r) - mean(k, i, j));
             const Expr squared = strict_float(centred * centred);
             square(k, b, i, r, j) = shape_.whole_vectors() ? squared : select(b * lanes + k < length_, squared, bf16(0.0f));
             const RDom again(0, vectors, 0, other_, "again"), deep(0, lanes, "p");
             Total squares = total("squares", made(square), again, deep);
             result(l, i, j) = bf16(scaled(squares.sum(i, j)));
             schedule_result(result);
-            const RVar chunks = schedule_total(sum, all, result, vectors);
+            const RVar chunks = schedule_total(sum, all, schedule_mean(mean, result), vectors);
             schedule_input(xs.held, loop_of(sum), chunks);
-            mean.compute_at(result, row_);
             const RVar chunk = schedule_total(squares, again, result, vectors);
             if (!whole()) schedule_input(xs_again.held, loop_of(squares), chunk);
             square.compute_at(squares.at).bound_extent(k, lanes).vectorize(k);
-            in_registers({mean, square});
+            in_registers({square});
         } else {
             Total sum = total("sum", xs, all, depth);
             result(l, i, j) = bf16(scaled(sum.sum(i, j)));
@@ -317,6 +317,20 @@ private:
         in_pads({xs});
     }
 
+    // Returns the Func in whose loop over rows their sums are.
+    Func schedule_mean(Func mean, const Func &result) {
+        mean.bound_extent(l, lanes).vectorize(l, lanes);
+        if (!means_first_) {
+            mean.compute_at(result, row_);
+            in_registers({mean});
+            return result;
+        }
+        mean.compute_at(out_, Var("io"));
+        if (row_unroll_ > 1) mean.split(i, i, Var("i_unroll"), row_unroll_);
+        in_pads({mean});
+        return mean;
+    }
+
     void schedule_result(Func result) {
         const Var io("io"), ii("ii"), iu("i_unroll");
         out_(i, j) = result(0, i, j);
@@ -333,7 +347,7 @@ private:
 
     int row_unroll_;
     bool grouped_;  // the vectors of a part are weights of the array
-    bool by_columns_, ends_apart_;
+    bool by_columns_, ends_apart_, means_first_;
     Var l{"l"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
     Func ones_{"ones"}, column_{ends_apart_ ? "X_ends" : "X_rows"};

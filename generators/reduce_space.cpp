@@ -11,7 +11,7 @@ namespace atalla {
 
 namespace {
 
-constexpr int most_straight_parts = 4, most_straight_extrema = 3;
+constexpr int most_straight_parts = 4, most_straight_extrema = 3, most_straight_variances = 3;
 
 // May what finds NaN in a row of an extremum, or in those of all planes, be weights of the array? Of shorter rows, what the
 // array leads to, which is as long, takes more time than their lanes; those of planes would be loops.
@@ -33,8 +33,9 @@ int extrema_of(const ReduceShape &shape) {
 
 bool straight_parts(const ReduceShape &shape) {
     const int64_t parts = tiles_of(shape.vectors_in_pads() * (shape.extremum() ? shape.other : 1));
-    return shape.extremum() ? parts <= most_straight_extrema
-                            : parts * (shape.kind == Reduction::Var ? 2 : 1) <= most_straight_parts;
+    return parts <= (shape.extremum()               ? most_straight_extrema
+                     : shape.kind == Reduction::Var ? most_straight_variances
+                                                    : most_straight_parts);
 }
 
 int64_t planes_beside(const ReduceShape &shape) {
@@ -55,6 +56,10 @@ int sides_of(const ReduceShape &shape) {
 
 bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk) {
     return shape.along_lanes && chunk == 0 && shape.length % lanes != 0 && rows >= shape.vectors_in_pads();
+}
+
+bool means_come_first(const ReduceShape &shape, const Point &point) {
+    return shape.kind == Reduction::Var && point["grouped"] != 0 && shape.parts() == 1;
 }
 
 bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &point) {
@@ -137,6 +142,7 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
                 PadUse{(parts ? 1 : slots) * elements,
                        by_columns(shape, block, point["chunk"]) ? rows_go_round && block % machine.pad.count == 0 : round});
             uses.push_back({slots * block, rows_go_round});
+            if (means_come_first(shape, point)) uses.push_back({block, rows_go_round});
             return fit_pads(machine, uses);
         });
     space.constraint("code", {"row_unroll", "vector_unroll", "grouped"}, "Straight-line code fits the instruction cache.",

@@ -17,6 +17,9 @@ bool straight_parts(const ReduceShape &shape);
 // Rows that end inside a vector, and so many at a time as a row has vectors, lie by columns of vectors: a transfer brings a
 // vector of many rows, where those of one row would be two transfers.
 bool by_columns(const ReduceShape &shape, int64_t rows, int64_t chunk);
+// Are the means of all rows in the pads made before the variances, so that rows overlap in a loop for either visit of the
+// array? A mean stands between the two visits of its row. Of rows of several parts loops do not overlap.
+bool means_come_first(const ReduceShape &shape, const Point &point);
 // Of those that are weights of the array, in straight-line code, the last part alone does.
 bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &point);
 

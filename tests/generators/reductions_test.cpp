@@ -163,6 +163,21 @@ TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
 
 // Rows all in the pads, whose loads start from inside the loop and the last of which is waited for there: whole vectors, rows
 // that end inside one and so have their ends apart, and extrema whose marks are weights.
+// A mean stands between two visits of the array: rows of one visit each overlap where all means come first, and parts of longer
+// ones in straight-line code.
+TEST_F(Rows, RowsOfVariancesOverlap) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    const auto cycles = [&](int64_t rows, int64_t length, int64_t block) {
+        const Evaluator evaluator(find_operator("var").workload({{"shape", fmt::format("{}x{}", rows, length)}, {"dim", "1"}}),
+                                  machine);
+        const Point point = {{"rows", block}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}};
+        EXPECT_EQ(evaluator.verify(point), "") << length;
+        return evaluator.evaluate(point).cycles;
+    };
+    EXPECT_LT(cycles(64, 1024, 16) - cycles(32, 1024, 16), 32 * 300) << "349 and more one after the other";
+    EXPECT_LT(cycles(16, 3000, 8) - cycles(8, 3000, 8), 8 * 1250);
+}
+
 TEST_F(Rows, LoadsOfAllRowsStartBesideTheLoop) {
     if (!machine.timed()) return;
     const auto evaluate = [&](const char *name, const char *shape, int64_t rows, int64_t vectors) {
