@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "generators/depthwise_windows.h"
 #include "generators/pipeline_workload.h"
-#include "generators/pool.h"
 #include "isa/error.h"
 #include "simulator/numerics.h"
 
@@ -25,19 +25,13 @@ public:
     }
 
     double flops() const override { return 2 * static_cast<double>(outputs_[0].elements() * taps()); }
-    Space space(const Machine &machine) const override { return channel_pool.space(windows_, machine); }
-    Point naive_point(const Machine &machine) const override { return channel_pool.naive_point(windows_, machine); }
+    Space space(const Machine &machine) const override { return form(machine).space(windows_, machine); }
+    Point naive_point(const Machine &machine) const override { return form(machine).naive_point(windows_, machine); }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        return named(channel_pool.kernel(windows_, machine, point));
+        return named(form(machine).kernel(windows_, machine, point));
     }
     double draft(const Machine &machine, const Point &point) const override {
-        // The adder sets the pace, or the latency of a window where few run side by side.
-        constexpr double start = 900, packets = 40, latency = 80, tile_cost = 300;
-        const double tiles =
-            static_cast<double>(vectors()) / static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
-        const double each =
-            static_cast<double>(machine.vec.ii * (taps() + windows_.bias)) + latency / static_cast<double>(point["unroll"]);
-        return (machine.timed() ? start : packets) + static_cast<double>(vectors()) * each + tiles * tile_cost;
+        return form(machine).draft(windows_, machine, point);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -63,6 +57,9 @@ protected:
     }
 
 private:
+    const PoolForm &form(const Machine &machine) const {
+        return depthwise_windows.takes(windows_, machine) ? depthwise_windows : channel_pool;
+    }
     // Half a unit for each product and each sum.
     double sum_ulps() const { return static_cast<double>(taps()) + 2; }
     int64_t taps() const { return windows_.x.kernel * windows_.y.kernel; }
@@ -142,7 +139,7 @@ std::vector<OperatorDeclaration> depthwise_operators() {
     row.help = "a kernel for each channel, channels innermost";
     row.card.family = "convolution";
     row.card.algorithm = "windows of vectors of 32 channels, products and sums in bf16, row by row of the kernel";
-    row.card.space = "tiles of results and vectors of channels in the pads at a time, results in straight-line code";
+    row.card.space = "tiles of results in the pads at a time, results in straight-line code";
     row.card.bound = "DRAM, pads, issue";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";

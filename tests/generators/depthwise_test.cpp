@@ -127,7 +127,7 @@ TEST(Convolution, DepthwiseWithChannelsInnermost) {
               "conv_depthwise_nhwc: a kernel of 3 is larger than the padded image of 2");
 }
 
-// What windows share is loaded once for each vector of channels, and from all pads.
+// What windows share is loaded once, and from all pads.
 TEST(Convolution, DepthwiseWindowsSideBySideShareLoads) {
     const auto reads = [](const WorkloadArguments &arguments, const Point &point) {
         const Evaluation run =
@@ -137,13 +137,41 @@ TEST(Convolution, DepthwiseWindowsSideBySideShareLoads) {
     };
     const auto sum = [](const std::vector<int64_t> &rows) { return std::accumulate(rows.begin(), rows.end(), int64_t{0}); };
     constexpr int64_t windows = 8 * 8 * 3, taps = 9;
-    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}},
-                        {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 3}, {"unroll", 4}})),
+    EXPECT_LT(sum(reads({{"shape", "1x8x8x96,3x3x96"}, {"padding", "1"}}, {{"tile_x", 8}, {"tile_y", 8}, {"unroll", 4}})),
               windows * taps);
     // Rows of 17 pixels go round the pads as those of 20 do.
     const std::vector<int64_t> odd =
-        reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"vectors", 1}, {"unroll", 2}});
+        reads({{"shape", "1x17x17x32,3x3x32"}, {"stride", "2"}}, {{"tile_x", 8}, {"tile_y", 8}, {"unroll", 2}});
     EXPECT_LT(*std::max_element(odd.begin(), odd.end()), sum(odd) / 2);
+}
+
+// The last vector of channels overlaps the one before, so that all have the same code: the windows of 80 channels take hardly
+// more than those of 96.
+TEST(Convolution, DepthwiseChannelsThatFillNoVectorShareCode) {
+    const auto cycles = [](const std::string &channels) {
+        const Evaluator evaluator(
+            find_operator("conv_depthwise_nhwc")
+                .workload({{"shape", fmt::format("1x12x12x{0},3x3x{0},{0}", channels)}, {"padding", "1"}}),
+            find_machine("ax01"), 3);
+        const Point point = {{"tile_x", 12}, {"tile_y", 12}, {"unroll", 4}};
+        EXPECT_EQ(evaluator.verify(point), "");
+        return evaluator.evaluate(point).cycles;
+    };
+    EXPECT_LT(cycles("80"), cycles("96") * 105 / 100);
+}
+
+// Rows of 11 results are three times four, of which one is made twice, or eleven times one.
+TEST(Convolution, DepthwiseWindowsInStraightLineCodeMayOverlap) {
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv_depthwise_nhwc").workload({{"shape", "1x9x11x70,3x3x70,70"}, {"padding", "1"}});
+    const Machine machine = find_machine("ax01");
+    const Evaluator evaluator(workload, machine, 4);
+    const Point four = {{"tile_x", 11}, {"tile_y", 9}, {"unroll", 4}}, one = {{"tile_x", 11}, {"tile_y", 9}, {"unroll", 1}},
+                five = {{"tile_x", 11}, {"tile_y", 9}, {"unroll", 5}};
+    EXPECT_EQ(violation(workload->space(machine), four), "");
+    EXPECT_NE(violation(workload->space(machine), five), "");
+    EXPECT_EQ(evaluator.verify(four), "");
+    EXPECT_LT(evaluator.evaluate(four).cycles, evaluator.evaluate(one).cycles * 3 / 4);
 }
 
 // 32 planes of a large image do not fit the pads.
