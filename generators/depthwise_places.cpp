@@ -8,6 +8,8 @@
 #include "generators/depthwise_windows.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
+#include "schedules/sums_bound.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -46,13 +48,19 @@ public:
     }
     double tolerance_ulps() const override { return sum_ulps() + windows_.epilogue.tolerance_ulps(); }
 
+    Bound bound(const Machine &machine) const override {
+        return sums_bound(machine, work(machine), ceil_div(windows_.images * windows_.channels * sums_of_channel(), lanes));
+    }
+
 protected:
+    // But for the sums.
     KernelWork work(const Machine &) const override {
+        // Vectors may have channels of several pixels.
+        const int64_t vectors = ceil_div(outputs_[0].elements(), lanes);
         KernelWork work;
         work.bytes = tensor_bytes();
-        work.rows_stored = vectors();
-        work.lanes.adds = vectors() * windows_.bias;
-        windows_.epilogue.add_to(work, vectors());
+        work.rows_stored = vectors;
+        windows_.epilogue.add_to(work, vectors);
         return work;
     }
 
@@ -63,7 +71,18 @@ private:
     // Half a unit for each product and each sum.
     double sum_ulps() const { return static_cast<double>(taps()) + 2; }
     int64_t taps() const { return windows_.x.kernel * windows_.y.kernel; }
-    int64_t vectors() const { return windows_.images * windows_.x.results * windows_.y.results * windows_.vectors(); }
+
+    // Additions of one channel's windows: none shares a product with another, and products with padding may be left out.
+    int64_t sums_of_channel() const {
+        const auto inside = [](const PoolAxis &axis, int64_t at) {
+            return std::max<int64_t>(0, std::min(axis.end(at), axis.size) - std::max<int64_t>(axis.first(at), 0));
+        };
+        int64_t sums = 0;
+        for (int64_t row = 0; row < windows_.y.results; row++)
+            for (int64_t column = 0; column < windows_.x.results; column++)
+                sums += std::max<int64_t>(0, inside(windows_.y, row) * inside(windows_.x, column) - 1 + windows_.bias);
+        return sums;
+    }
 
     void append_sum(const std::vector<TensorData> &inputs, int64_t image, int64_t row, int64_t column, int64_t channel,
                     Reference &result) const {
@@ -140,7 +159,7 @@ std::vector<OperatorDeclaration> depthwise_operators() {
     row.card.family = "convolution";
     row.card.algorithm = "windows of vectors of 32 channels, products and sums in bf16, row by row of the kernel";
     row.card.space = "tiles of results in the pads at a time, results in straight-line code";
-    row.card.bound = "DRAM, pads, issue";
+    row.card.bound = "DRAM, additions, pads, issue";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";
     row.card.refuses = "dilation; images whose rows do not fit the pads";

@@ -174,6 +174,16 @@ TEST(Convolution, DepthwiseWindowsInStraightLineCodeMayOverlap) {
     EXPECT_LT(evaluator.evaluate(four).cycles, evaluator.evaluate(one).cycles * 3 / 4);
 }
 
+// The bound counts the additions of products inside the image, which the array makes where it takes partial sums: 3, 5 and 8 of
+// windows at corners, edges and inside, and one for the bias.
+TEST(Convolution, DepthwiseBoundCountsAdditions) {
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv_depthwise_nhwc").workload({{"shape", "1x4x4x64,3x3x64,64"}, {"padding", "1"}});
+    constexpr int64_t additions = 2 * (4 * 3 + 8 * 5 + 4 * 8 + 16), vec_ii = 3;
+    EXPECT_EQ(workload->bound(find_machine("ax01")).steady, additions * vec_ii);
+    EXPECT_LT(workload->bound(find_machine("ax01-psum")).steady, additions * vec_ii);
+}
+
 // 32 planes of a large image do not fit the pads.
 TEST(Convolution, LargeDepthwiseRunsOnTheArray) {
     const std::shared_ptr<const Workload> workload =

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "isa/error.h"
+#include "schedules/sums_bound.h"
 #include "tests/support/source_path.h"
 
 namespace atalla {
@@ -374,6 +375,26 @@ TEST(Helpers, ColdKernelsWaitForTheirFirstOperandAndTheirLastBeat) {
     work.reads = false;
     EXPECT_EQ(kernel_bound(ax01, work).cycles, 3000);
     EXPECT_EQ(kernel_bound(fsim, work).cycles, kernel_bound(fsim, work).steady);
+}
+
+// With partial sums the array takes the share of them that makes the longer of both times least; without, the adder takes all.
+TEST(Helpers, AdderAndArrayShareSums) {
+    for (const int64_t sums : {0, 1, 2, 30, 61, 62, 63, 64, 500, 10000})
+        for (const int64_t other : {0, 5, 200}) {
+            KernelWork work;
+            work.lanes.muls = 7;
+            work.array_rows = other;
+            work.array_tiles = 1;
+            const int64_t issue = (sums + 7 + other + ax01.issue.slots - 1) / ax01.issue.slots;
+            const auto with = [&](const Machine &machine, int64_t of_array) {
+                return std::max(
+                    {issue, lane_cycles(machine, {sums - of_array, 7}), array_cycles(machine, other + of_array, 0, 1)});
+            };
+            int64_t least = with(ax01_psum, 0);
+            for (int64_t of_array = 1; of_array <= sums; of_array++) least = std::min(least, with(ax01_psum, of_array));
+            EXPECT_EQ(sums_bound(ax01_psum, work, sums).steady, least) << sums << " beside " << other;
+            EXPECT_EQ(sums_bound(ax01, work, sums).steady, with(ax01, 0)) << sums << " beside " << other;
+        }
 }
 
 TEST(Helpers, LanesCountEachUnit) {
