@@ -184,14 +184,15 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          if (point["sums_in_registers"] || rows < round) return unroll == 1;
                          return unroll >= round && rows % unroll == 0;
                      });
-    space.constraint("rows to a pad", {"b_block", "b_row_major", "weight_unroll"},
-                     "The pads are known where all weight loads are straight-line code and all tiles are whole; it serves "
-                     "transfers along k.",
-                     [=, timed = machine.timed(),
-                      whole = shape.b_transposed && shape.n % lanes == 0 && shape.k % lanes == 0](const Point &point) {
-                         return point["b_block"] == 1 ||
-                                (timed && whole && point["b_row_major"] && point["weight_unroll"] == lanes);
-                     });
+    space.constraint(
+        "rows to a pad", {"b_block", "b_row_major", "b_resident", "weight_unroll"},
+        "The pads are known where all weight loads are straight-line code and all tiles are whole, or begin anew with "
+        "each block of columns; it serves transfers along k.",
+        [=, timed = machine.timed(),
+         whole = shape.b_transposed && shape.n >= lanes && shape.k % lanes == 0](const Point &point) {
+            return point["b_block"] == 1 || (timed && whole && (shape.n % lanes == 0 || point["b_resident"] == 0) &&
+                                             point["b_row_major"] && point["weight_unroll"] == lanes);
+        });
     space.constraint(
         "transfers along k", {"b_row_major", "k_block"},
         "Where the last k tile is not whole, each tile of a row has a transfer of its own, and there are registers for a few.",

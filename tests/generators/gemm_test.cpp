@@ -140,6 +140,28 @@ TEST_F(Gemm, RowsOfBlocksThatBeginEarlierGoRoundThePads) {
 }
 
 // 4096 + 2^-13 - 4096: float32 loses the term in the middle, which is all of the result.
+// The last block of columns begins earlier where they are no whole blocks. Its rows have their pads as those of the others do,
+// where each block comes anew.
+TEST_F(Gemm, RowsOfBlocksThatComeAnewMayStayInAPadInTurns) {
+    if (!machine.timed()) GTEST_SKIP() << "pads take turns with every row";
+    Random random(20);
+    for (const char *shape : {"1x70x96", "5x333x64", "40x101x128"}) {
+        const std::shared_ptr<const Workload> workload = op.workload({{"shape", shape}, {"bias", "true"}});
+        const Space space = workload->space(machine);
+        const Evaluator evaluator(workload, machine, 3);
+        int checked = 0;
+        for (int draws = 0; checked < 6 && draws < 2000; draws++) {
+            const std::optional<Point> point = sample(space, random);
+            if (!point || (*point)["b_block"] == 1) continue;
+            SCOPED_TRACE(fmt::format("{} {}", shape, point->assignments()));
+            EXPECT_EQ((*point)["b_resident"], 0);
+            EXPECT_EQ(evaluator.verify(*point), "");
+            checked++;
+        }
+        EXPECT_EQ(checked, 6) << shape;
+    }
+}
+
 TEST(GemmReference, PeaksCountWhatCancelsWithinABlock) {
     GemmShape shape;
     shape.m = shape.n = 1;
