@@ -66,7 +66,7 @@ protected:
 
 private:
     const PoolForm &form(const Machine &machine) const {
-        return depthwise_windows.takes(windows_, machine) ? depthwise_windows : channel_pool;
+        return depthwise_windows.takes(windows_, machine) ? depthwise_windows : pool_form(windows_, machine);
     }
     // Half a unit for each product and each sum.
     double sum_ulps() const { return static_cast<double>(taps()) + 2; }
@@ -162,7 +162,7 @@ std::vector<OperatorDeclaration> depthwise_operators() {
     row.card.bound = "DRAM, additions, pads, issue";
     row.card.reference = "float64";
     row.card.supports = "bf16, stride, padding, at most 64 elements in a kernel";
-    row.card.refuses = "dilation; images whose rows do not fit the pads";
+    row.card.refuses = "dilation; larger kernels";
     row.card.fuses = "bias and pointwise operators behind it";
     row.tensors = {{"input", {"input"}, "of images x height x width x channels"},
                    {"weight", {"weight"}, "of height x width x channels"},

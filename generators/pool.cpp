@@ -183,7 +183,7 @@ PoolAxis adaptive_axis(int64_t size, int64_t results) {
 }
 
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine) {
-    for (const PoolForm *form : {&run_pool, &row_pool, &band_pool, &row_maxima, &channel_pool})
+    for (const PoolForm *form : {&run_pool, &row_pool, &band_pool, &row_maxima, &channel_pool, &plane_pool, &element_pool})
         if (form->takes(shape, machine)) return *form;
     return plane_pool;
 }

@@ -104,11 +104,15 @@ extern const PoolForm row_maxima;
 // the block, and a zero loses its sign. Weighted windows are of one image, or of a multiple of 32 channels: F [channels][kernel
 // y][kernel x] and the bias [channels]. It takes what the pads hold.
 extern const PoolForm plane_pool;
-// Channels innermost; F of weighted windows is [kernel y][kernel x][channels].
+// Channels innermost; F of weighted windows is [kernel y][kernel x][channels]. It takes what leaves room for tiles of results
+// in the pads.
 extern const PoolForm channel_pool;
+// The same where the pads have no room: the elements of a window one after the other, or a few at a time. Planes, too, each as
+// an image of one channel, where transfers take no time; elsewhere that would be slow beyond use.
+extern const PoolForm element_pool;
 
-// The form that serves best: runs, rows, bands, maxima of rows or channels if one takes the shape, else whole planes, whose
-// space is empty where the pads do not hold them.
+// The form that serves best: runs, rows, bands, maxima of rows, channels, whole planes or elements if one takes the shape, else
+// planes, whose space is then empty.
 const PoolForm &pool_form(const PoolShape &shape, const Machine &machine);
 
 Reference pool_reference(const PoolShape &shape, const TensorData &input);

@@ -344,6 +344,13 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     return best;
 }
 
+// Single results fit most pads, which spares a search.
+bool takes(const PoolShape &shape, const Machine &machine) {
+    if (shape.planes_outermost) return false;
+    const Space space = space_of(shape, machine);
+    return violation(space, {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}}).empty() || count(space, 1) > 0;
+}
+
 double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones
     // of a row. The first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
@@ -364,7 +371,7 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
 }  // namespace
 
 const PoolForm channel_pool = {
-    [](const PoolShape &shape, const Machine &) { return !shape.planes_outermost; }, space_of, naive_point_of, draft_of,
+    takes, space_of, naive_point_of, draft_of,
     [](const PoolShape &shape, const Machine &machine, const Point &point) { return PoolKernel(shape, machine, point).run(); }};
 
 }  // namespace atalla

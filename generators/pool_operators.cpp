@@ -65,7 +65,7 @@ protected:
         const int64_t steps = ceil_div(planes * of_a_plane, int64_t{lanes});
         if (shape_.kind == Pooling::Max) {
             // Each step looks for NaN, or each result is told of it.
-            const bool told = &pool_form(shape_, machine) != &channel_pool;
+            const bool told = form != &channel_pool && form != &element_pool;
             work.lanes.adds = told ? steps + results() : 2 * steps;
             work.copies = told ? steps : 2 * steps;
         } else {
@@ -127,7 +127,10 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                                "elements that follow each other (fp32), and bf16 sums of those; of windows that overlap or "
                                "reach out of the image what lies in a band of its rows (fp32), and bf16 sums of that and of "
                                "what lies in the bands beside it, or of single rows";
-    row.card.space = "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code";
+    row.card.space =
+        "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code; where the "
+        "pads "
+        "hold no tile, the elements of a window that come at a time";
     row.card.bound = kind == Pooling::Max
                          ? "dram, and lanes: as many steps as there are elements in windows, less the results"
                          : "dram, and lanes: as many steps as there are elements in windows, less the results; of rows alone "
@@ -141,7 +144,8 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
         "and fewer than four) and to the same results of the 31 planes around, or over the windows that share 32 columns with "
         "it, of short rows over the results of several, of bands over those of a band and of those beside it, and zeros lose "
         "their sign; nhwc, without the array";
-    row.card.refuses = "dilation; nchw where the array turns planes and 32 of them do not fit the pads";
+    row.card.refuses =
+        "dilation; nchw where the array turns planes and 32 of them do not fit the pads of a machine whose transfers take time";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"kernel_size", "of a window", std::vector<int64_t>{}, true},
@@ -221,7 +225,8 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
         "zeros lose their sign; nhwc where windows are of one size at even distances, as where the result's sizes divide the "
         "image's";
     row.card.refuses =
-        "nchw where the array turns planes and 32 of them do not fit the pads, but for one result; sizes with more than 36 "
+        "nchw where the array turns planes and 32 of them do not fit the pads of a machine whose transfers take time, but for "
+        "one result; sizes with more than 36 "
         "kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one)";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
