@@ -321,7 +321,8 @@ std::array<int64_t, 2> pair_of(const WorkloadRequest &request, const std::string
     const size_t wanted = one_dimension ? 1 : 2;
     if (values.size() == 1) values.resize(wanted, values[0]);
     if (values.size() != wanted)
-        throw Error(fmt::format("{}: {} must have {} or 1 values, not {}", request.op, name, wanted, values.size()));
+        throw Error(fmt::format("{}: {} must have {}, not {}", request.op, name, one_dimension ? "1 value" : "2 values or 1",
+                                values.size()));
     for (int64_t value : values)
         if (value < 1) throw Error(fmt::format("{}: {} is {}, but must be at least 1", request.op, name, value));
     return one_dimension ? std::array<int64_t, 2>{1, values[0]} : std::array<int64_t, 2>{values[0], values[1]};
@@ -337,7 +338,8 @@ void set_padding(ConvolutionShape &shape, const WorkloadRequest &request, bool o
         std::copy_n(values.begin(), dims, values.begin() + static_cast<ptrdiff_t>(dims));
     }
     if (values.size() != 2 * dims)
-        throw Error(fmt::format("{}: padding must have 1, {} or {} values, not {}", request.op, dims, 2 * dims, values.size()));
+        throw Error(fmt::format("{}: padding must have {} values, not {}", request.op, one_dimension ? "1 or 2" : "1, 2 or 4",
+                                values.size()));
     for (const int64_t value : values)
         if (value < 0) throw Error(fmt::format("{}: padding is {}, but must be at least 0", request.op, value));
     shape.padding_x = values[dims - 1], shape.padding_end_x = values[2 * dims - 1];

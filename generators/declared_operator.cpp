@@ -66,6 +66,20 @@ std::vector<Shape> WorkloadRequest::shapes(std::string_view tensor) const {
     return found;
 }
 
+int64_t WorkloadRequest::integer(const std::string &attribute) const {
+    const nlohmann::json &value = attributes.at(attribute);
+    if (!value.is_number_integer())
+        throw Error(fmt::format("{}: {} must be a whole number, not {}", op, with_dashes(attribute), value.dump()));
+    return value.get<int64_t>();
+}
+
+double WorkloadRequest::number(const std::string &attribute) const {
+    const nlohmann::json &value = attributes.at(attribute);
+    if (!value.is_number())
+        throw Error(fmt::format("{}: {} must be a number, not {}", op, with_dashes(attribute), value.dump()));
+    return value.get<double>();
+}
+
 std::string shape_text(const Shape &shape) { return shape.empty() ? "scalar" : fmt::format("{}", fmt::join(shape, "x")); }
 
 std::vector<std::optional<Shape>> parse_shapes(std::string_view text) {

@@ -49,8 +49,9 @@ struct WorkloadRequest {
     std::vector<Shape> shapes(std::string_view tensor) const;
 
     bool flag(const std::string &attribute) const { return attributes.at(attribute).get<bool>(); }
-    int64_t integer(const std::string &attribute) const { return attributes.at(attribute).get<int64_t>(); }
-    double number(const std::string &attribute) const { return attributes.at(attribute).get<double>(); }
+    // Error where an attribute that may be anything is none.
+    int64_t integer(const std::string &attribute) const;
+    double number(const std::string &attribute) const;
     std::string word(const std::string &attribute) const { return attributes.at(attribute).get<std::string>(); }
     std::vector<int64_t> integers(const std::string &attribute) const {
         return attributes.at(attribute).get<std::vector<int64_t>>();

@@ -42,14 +42,15 @@ struct Options {
 };
 
 // "64" trials or "10s".
-void set_budget(const std::string &text, atalla::TuneOptions &options) {
+void set_budget(const char *option, const std::string &text, atalla::TuneOptions &options) {
     double value = 0;
     const char *end = text.data() + text.size();
     const auto [stop, failure] = std::from_chars(text.data(), end, value);
     const bool seconds = failure == std::errc() && end - stop == 1 && *stop == 's';
     if (failure != std::errc() || (stop != end && !seconds) || !(value > 0) || value > 1e9 ||
         (!seconds && value != static_cast<int64_t>(value)))
-        throw Error(fmt::format("--budget must be a number of trials, such as 64, or of seconds, such as 10s, not '{}'", text));
+        throw Error(
+            fmt::format("{} must be a number of trials, such as 64, or of seconds, such as 10s, not '{}'", option, text));
     options.max_trials = seconds ? 0 : static_cast<int64_t>(value);
     options.max_seconds = seconds ? value : 0;
 }
@@ -57,8 +58,8 @@ void set_budget(const std::string &text, atalla::TuneOptions &options) {
 atalla::TuneOptions tune_options(const Options &given) {
     atalla::TuneOptions options;
     if (!given.effort.empty()) options = atalla::options_for_effort(given.effort);
-    if (!given.budget.empty()) set_budget(given.budget, options);
-    if (!given.trials.empty()) set_budget(given.trials, options);
+    if (!given.budget.empty()) set_budget("--budget", given.budget, options);
+    if (!given.trials.empty()) set_budget("--trials", given.trials, options);
     if (!given.strategy.empty()) {
         options.strategy = atalla::parse_strategy(given.strategy);
         if (options.strategy == atalla::Strategy::Exhaustive && given.budget.empty() && given.trials.empty())

@@ -516,6 +516,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
         arguments["shape"] = shape;
         return error_of([&] { find_operator(name).workload(arguments); });
     };
+    EXPECT_EQ(refusal("4x8,5x8,5x8", {{"scale", "big"}}), "scaled_dot_product_attention: scale must be a number, not \"big\"");
     EXPECT_EQ(refusal("4x8,5x9,5x8"), "scaled_dot_product_attention: query 4x8 and key 5x9 have different depths");
     EXPECT_EQ(refusal("4x8,5x8,5x8", {{"heads-inside", "q"}}),
               "scaled_dot_product_attention: there are no heads that could be inside the rows");

@@ -294,6 +294,7 @@ TEST_F(Tune, RefusesImpossibleNumbers) {
         EXPECT_THAT(refusal(std::string("--budget ") + budget),
                     HasSubstr("--budget must be a number of trials, such as 64, or of seconds, such as 10s"))
             << budget;
+    EXPECT_THAT(refusal("--trials x"), HasSubstr("--trials must be a number of trials, such as 64"));
     EXPECT_THAT(refusal("--b-layout nn"), HasSubstr("b-layout"));
     for (const char *seed : {"-1", "1.5", "x", "99999999999999999999"})
         EXPECT_THAT(refusal(std::string("--seed ") + seed), HasSubstr("the seed must be a whole number, 0 or more")) << seed;
