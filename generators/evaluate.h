@@ -68,7 +68,7 @@ public:
     Point unoptimized_point() const;
     // The data on which verify() compares bit for bit.
     DataSet special_set() const { return expected().set; }
-    // What it took; nothing for workloads so large that the host stands in for it.
+    // What it took; nothing where the host stands in for it, since the workload is too large or there is no such program.
     std::optional<Evaluation> unoptimized() const;
 
     // Made at the first call, and again after forget_tensors().

@@ -137,6 +137,17 @@ TEST_F(Measurement, AThrownErrorIsAFailedTrial) {
     EXPECT_TRUE(evaluation.counters.is_null());
 }
 
+// Such a program, here with more addresses than scalar registers, has no results to compare with; the host has.
+TEST_F(Measurement, TheHostStandsInForAnUnoptimizedProgramThatCannotBe) {
+    const std::shared_ptr<const Workload> workload =
+        find_operator("pad").workload({{"shape", "63x5x94x1"}, {"pad", "3,0,4,0"}});
+    Random random(7);
+    const Point point = *sample(workload->space(machine), random);
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    EXPECT_FALSE(evaluator.unoptimized());
+}
+
 TEST_F(Measurement, RefusesTensorsLargerThanMemory) {
     try {
         const Evaluator evaluator(gemm_workload("40000x40000x16"), machine);
