@@ -68,6 +68,15 @@ void add_prologue(Space &space, const GemmShape &shape, const Machine &machine) 
                          const int64_t rows = std::min(point["rows"], m);
                          return point[outer_name(block_rows)] == 0 || rows == m || (rows % round == 0 && m % round == 0);
                      });
+    space.constraint("made rows of one pad", {"rows", outer_name(block_rows), outer_name("row_unroll")},
+                     "Rows whose pad straight-line code does not know, as it does where it goes round the pads, are in one, "
+                     "which has room for them.",
+                     [m = shape.m, round = machine.pad.count, vectors = shape.prologue->row_shape().vectors(),
+                      room = machine.pad_rows()](const Point &point) {
+                         const int64_t made = point[outer_name(block_rows)] > 0 ? m : std::min(point["rows"], m),
+                                       unroll = point[outer_name("row_unroll")];
+                         return unroll % round == 0 || unroll >= made || round_up(made, round) * vectors <= room;
+                     });
     space.constraint("made once", {"m_outer", outer_name(block_rows)},
                      "Rows that are not made before the product are made once, for all columns.",
                      [](const Point &point) { return point["m_outer"] != 0 || point[outer_name(block_rows)] > 0; });

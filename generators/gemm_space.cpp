@@ -201,8 +201,10 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
             return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
         });
     // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where
-    // the last block is not whole, all of it comes first.
-    const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed());
+    // the last block is not whole, all of it comes first. Where that block, which begins earlier, does not begin at the first
+    // pad, all of B is in one.
+    const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed()) &&
+                          (!shape.b_transposed || shape.n % round == 0 || shape.n * k_tiles <= machine.pad_rows());
     space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
                      "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
                      "comes as a whole.",

@@ -139,6 +139,23 @@ TEST_F(Gemm, RowsOfBlocksThatBeginEarlierGoRoundThePads) {
     EXPECT_NE(text.find("pads Bs: 144 rows, from row 52 of pad 0 1 2 3"), std::string::npos) << text;
 }
 
+// Where the last block begins in another pad, all rows of B are in one: 129 of 65 k tiles are too many for it.
+TEST_F(Gemm, RowsOfOnePadFitIt) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing stays in small pads";
+    const auto stays = [&](const char *shape) {
+        return count(restrict_to(op.workload({{"shape", shape}})->space(machine), {{"b_resident", 1}}), 1) > 0;
+    };
+    EXPECT_FALSE(stays("146x129x2049"));
+    EXPECT_TRUE(stays("146x129x1024"));
+    EXPECT_TRUE(stays("146x132x2049"));
+    // Rows that a norm makes one by one, too.
+    const std::shared_ptr<const Workload> made = find_operator("mm(layer_norm(x), y)").workload({{"shape", "128x4096,4096x1"}});
+    const Space space = made->space(machine);
+    EXPECT_EQ(count(restrict_to(space, {{"prologue_rows", 1}, {"prologue_row_unroll", 1}}), 1), 0u);
+    Random random(8);
+    EXPECT_EQ(Evaluator(made, machine).evaluate(*sample(space, random)).reason, "");
+}
+
 // 4096 + 2^-13 - 4096: float32 loses the term in the middle, which is all of the result.
 // The last block of columns begins earlier where they are no whole blocks. Its rows have their pads as those of the others do,
 // where each block comes anew.
