@@ -17,8 +17,9 @@ constexpr int uniform_tries = 4096;
 // Where a point takes more uniform draws than this, once so many points were looked for, sample_distinct() descends for the
 // rest: it takes many points, and each draw asks constraints that may be slow.
 constexpr size_t draws_a_point = 64, judged_points = 64;
-// Spaces up to this size are enumerated when a sample of different points is wanted.
-constexpr uint64_t small_space = 8192;
+// Spaces up to this size are enumerated when a sample of different points is wanted, and those with at most so many points for
+// each that is wanted: a point that is enumerated costs a fraction of one that is drawn, and draws repeat.
+constexpr uint64_t small_space = 8192, enumerated_a_point = 4;
 
 std::vector<std::string> names_of(const Space &space) {
     std::vector<std::string> names;
@@ -240,16 +241,17 @@ std::optional<Point> sample(const Space &space, Random &random) {
 }
 
 std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random) {
-    // Drawing without repetition is quick only where many draws are new.
-    const uint64_t limit = std::max<uint64_t>(small_space, uint64_t{n} + n / 2);
+    const uint64_t limit = std::max<uint64_t>(small_space, enumerated_a_point * n), all = count(space, limit);
     std::vector<Point> points;
-    if (count(space, limit) < limit) {
+    if (all < limit) {
+        uint64_t left = all;
         for_each(space, [&](const Point &point) {
-            points.push_back(point);
-            return true;
+            const uint64_t wanted = n - points.size();
+            if (wanted >= left || random.below(left) < wanted) points.push_back(point);
+            left--;
+            return points.size() < n;
         });
         random.shuffle(points);
-        points.resize(std::min(points.size(), n));
         return points;
     }
     std::unordered_set<std::string> seen;

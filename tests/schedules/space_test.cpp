@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "tests/support/error_of.h"
@@ -222,6 +223,30 @@ TEST(Space, SamplesOfASparseSpaceTakeFewQuestions) {
     // A descent asks 5.5 times for each pair, the enumeration in front of it for each of its points; one uniform draw that is
     // valid would take 10^9.
     EXPECT_LT(asked, 1'000'000);
+}
+
+// Drawing half of the points of a space, each once, repeats points all the time; enumerating them does not.
+TEST(Space, SamplesOfMuchOfASpaceTakeFewQuestions) {
+    Space space;
+    int64_t asked = 0;
+    for (const char *name : {"a", "b", "c"}) {
+        std::vector<int64_t> values(30);
+        std::iota(values.begin(), values.end(), 0);
+        space.parameter(name, "a number", values);
+    }
+    space.constraint("even", {"a", "b", "c"}, "The sum is even.", [&asked](const Point &point) {
+        asked++;
+        return (point["a"] + point["b"] + point["c"]) % 2 == 0;
+    });
+    Random random(3);
+    constexpr size_t all = 13'500, wanted = all / 2;
+    const std::vector<Point> points = sample_distinct(space, wanted, random);
+    EXPECT_EQ(std::set<Point>(points.begin(), points.end()).size(), wanted);
+    EXPECT_LE(asked, 2 * 2 * all);
+    // Of each half of the space as many, in any order.
+    const auto low = [](const Point &point) { return point["a"] < 15; };
+    EXPECT_NEAR(static_cast<double>(std::count_if(points.begin(), points.end(), low)), wanted / 2, 200);
+    EXPECT_NEAR(static_cast<double>(std::count_if(points.begin(), points.begin() + wanted / 2, low)), wanted / 4, 200);
 }
 
 // The definition, by brute force: a valid point that differs in one parameter with nothing valid between the two in its
