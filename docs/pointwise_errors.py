@@ -20,7 +20,7 @@ CALLS = {
     "neg(x)": torch.neg, "abs(x)": torch.abs, "relu(x)": torch.relu, "relu6(x)": F.relu6, "hardtanh(x)": F.hardtanh,
     "clamp(x, max=2, min=-1)": lambda x: torch.clamp(x, -1, 2), "leaky_relu(x)": F.leaky_relu, "exp(x)": torch.exp,
     "log(x)": torch.log, "sqrt(x)": torch.sqrt, "rsqrt(x)": torch.rsqrt, "reciprocal(x)": torch.reciprocal,
-    "sigmoid(x)": torch.sigmoid, "tanh(x)": torch.tanh, "erf(x)": torch.erf, "silu(x)": F.silu, "softplus(x)": F.softplus, "elu(x)": F.elu, "gelu(x)": F.gelu,
+    "sigmoid(x)": torch.sigmoid, "tanh(x)": torch.tanh, "erf(x)": torch.erf, "silu(x)": F.silu, "mish(x)": F.mish, "softplus(x)": F.softplus, "elu(x)": F.elu, "gelu(x)": F.gelu,
     "gelu(x, approximate=tanh)": lambda x: F.gelu(x, approximate="tanh"), "hardsigmoid(x)": F.hardsigmoid, "hardswish(x)": F.hardswish,
 }
 # In float64 these lose digits where terms cancel.

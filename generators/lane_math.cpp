@@ -291,6 +291,17 @@ Expr silu(const Expr &x) {
     return mul(choose(positive, x, mul(mul(x, half), half)), logistic(exponential(n)));
 }
 
+// x tanh(log(1 + exp(x))): x (1 + 2 e) / (1 + 2 e + 2 e^2) above zero, x e (2 + e) / (2 + 2 e + e^2) below, e = exp(-|x|),
+// quotients by polynomials about a point on the way. Far below zero e comes as a product, as in silu.
+Expr mish(const Expr &x) {
+    const Expr positive = less(zero(), x), n = minus_magnitude(x, positive), e = exponential(n),
+               half = exponential(mul(n, number(0.5f))), t = sub(e, number(0.375f));
+    const Expr above = polynomial(t, {0.86328125, -0.5078125, -0.044921875, 0.62890625, -0.54296875}),
+               below = polynomial(t, {0.8203125, -0.43359375, 0.1298828125});
+    const Expr size = choose(positive, x, choose(less(x, number(-80)), mul(mul(x, half), half), mul(x, e)));
+    return mul(size, choose(positive, above, below));
+}
+
 // exp(x) - 1 for x up to 0: a polynomial up to where a half is left of the difference.
 Expr exponential_less_one(const Expr &x) {
     const Expr near = add(x, mul(mul(x, x), polynomial(x, {0.5, 0.166015625, 0.041015625, 0.0068359375})));

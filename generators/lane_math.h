@@ -45,6 +45,7 @@ Expr sigmoid(const Expr &x);
 Expr hyperbolic_tangent(const Expr &x);
 Expr error_function(const Expr &x);
 Expr silu(const Expr &x);
+Expr mish(const Expr &x);
 Expr exponential_less_one(const Expr &x);  // of x up to 0
 Expr softplus(const Expr &x);
 Expr gelu(const Expr &x);

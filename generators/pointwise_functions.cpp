@@ -33,6 +33,11 @@ double clamped(double x, double low, double high) {
     return std::isnan(x) || std::isnan(low) || std::isnan(high) ? NAN : std::min(std::max(x, low), high);
 }
 double normal_cdf(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+// x tanh(log(1 + exp(x))) with the exponential that does not overflow.
+double mish(double x) {
+    const double e = std::exp(-std::abs(x));
+    return x > 0 ? x * (1 + 2 * e) / (1 + 2 * e + 2 * e * e) : x * e * (2 + e) / (2 + 2 * e + e * e);
+}
 double gelu_tanh(double x) {
     // 1 + tanh(u) as it stays exact for large negative u.
     const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
@@ -51,6 +56,12 @@ Expr power(const Expr &x, double exponent) {
         if (rest > 1) factor = mul(factor, factor);
     }
     return result;
+}
+
+// To Halide both zeros are one constant, so that a condition's 0 would take the place of a -0: that one is a product.
+Expr with_own_zero(const Expr &x) {
+    const std::optional<double> value = as_number(x);
+    return value && *value == 0 && std::signbit(*value) ? mul(number(0), number(-1)) : x;
 }
 
 // log(1 + exp(x)), or x above the threshold, from where on a large one leaves nothing of the difference in bf16.
@@ -94,10 +105,10 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
          }},
         {"where", 3, {"where.self", "where.ScalarOther", "where.ScalarSelf"},
          "x where the condition holds (is not 0), otherwise y", {},
-         [](Lanes v, Words) { return choose(as_condition(v[0]), v[1], v[2]); },
+         [](Lanes v, Words) { return choose(as_condition(v[0]), with_own_zero(v[1]), with_own_zero(v[2])); },
          [](Reals v, Words) { return v[0] != 0 ? v[1] : v[2]; }},
         {"masked_fill", 3, {"masked_fill.Scalar"}, "the number y where the mask holds (is not 0), otherwise x", {},
-         [](Lanes v, Words) { return choose(as_condition(v[1]), v[2], v[0]); },
+         [](Lanes v, Words) { return choose(as_condition(v[1]), with_own_zero(v[2]), v[0]); },
          [](Reals v, Words) { return v[1] != 0 ? v[2] : v[0]; }},
 
         {"gt", 2, {"gt.Tensor", "gt.Scalar"}, "x > y", {}, [](Lanes v, Words) { return less(v[1], v[0]); },
@@ -165,6 +176,8 @@ const std::vector<PointwiseFunction> &pointwise_functions() {
          [](Lanes v, Words) { return error_function(v[0]); }, [](Reals v, Words) { return std::erf(v[0]); }},
         {"silu", 1, {"silu"}, "x sigmoid(x)", {}, [](Lanes v, Words) { return silu(v[0]); },
          [](Reals v, Words) { return v[0] / (1 + std::exp(-v[0])); }},
+        {"mish", 1, {"mish"}, "x tanh(softplus(x))", {}, [](Lanes v, Words) { return mish(v[0]); },
+         [](Reals v, Words) { return mish(v[0]); }},
         {"softplus", 1, {"softplus"}, "log(1 + exp(x)), x above the threshold; beta = 1", {{"beta", "1"}, {"threshold", "20"}},
          [](Lanes v, Words k) { return softplus_up_to(v[0], keyword(k, "threshold")); },
          [](Reals v, Words k) {

@@ -148,13 +148,6 @@ bool soft_shrink(Expansion &e) {
     return true;
 }
 
-// x tanh(log(1 + exp(x))).
-bool mish(Expansion &e) {
-    const ValueId x = e.tensor("self");
-    e.last("aten::mul.Tensor", {{"self", x}, {"other", e.each("aten::tanh", e.each("aten::softplus", x))}});
-    return true;
-}
-
 // The value up to the threshold; NaN is not.
 bool threshold(Expansion &e) {
     const ValueId x = e.tensor("self");
@@ -230,7 +223,6 @@ void add_element_wise_decompositions(Decompositions &all) {
     all["aten::celu"] = celu;
     all["aten::log_sigmoid"] = log_sigmoid;
     all["aten::softshrink"] = soft_shrink;
-    all["aten::mish"] = mish;
     all["aten::threshold"] = threshold;
     all["aten::glu"] = gated;
     all["aten::outer"] = outer_product;

@@ -44,6 +44,13 @@ TEST(Numerics, BoundsThatAreNaNGiveNaN) {
         EXPECT_EQ(measure_numerics(expression, machine).wrong_special, 0) << expression;
 }
 
+// To Halide both zeros are one constant.
+TEST(Numerics, AChosenMinusZeroKeepsItsSign) {
+    const Machine machine = find_machine("ax01");
+    for (const char *expression : {"where(gt(x, 0), x, -0)", "where(gt(x, 0), -0, x)", "masked_fill(x, gt(x, 0), -0)"})
+        EXPECT_EQ(measure_numerics(expression, machine).wrong_special, 0) << expression;
+}
+
 // A zero has an infinite inverse, whose sign is known here, and numbers at both ends of the range have one that is no normal
 // number.
 TEST(Numerics, NumbersDivideAtBothEndsOfTheRange) {
@@ -60,7 +67,7 @@ TEST(Numerics, NumbersDivideAtBothEndsOfTheRange) {
 TEST(Numerics, FunctionsOfExponentialsTakeFewAdditions) {
     const Machine machine = find_machine("ax01");
     for (const auto &[expression, adds] : std::initializer_list<std::pair<const char *, int>>{
-             {"sigmoid(x)", 8}, {"silu(x)", 9}, {"tanh(x)", 10}, {"gelu(x, approximate=tanh)", 22}})
+             {"sigmoid(x)", 8}, {"silu(x)", 9}, {"mish(x)", 9}, {"tanh(x)", 10}, {"gelu(x, approximate=tanh)", 22}})
         EXPECT_LE(measure_numerics(expression, machine).work.work.adds, adds) << expression;
 }
 
@@ -558,6 +565,8 @@ TEST(Movement, RefusesWithPyTorchsRule) {
     EXPECT_THAT(refusal("expand", {{"shape", "4x8"}, {"size", "4,9"}}),
                 HasSubstr("the size 9 must match the tensor's size 8 at dimension 1 from the end"));
     EXPECT_THAT(refusal("pad", {{"shape", "4x8"}, {"pad", "1,2,3"}}), HasSubstr("the pads must be pairs"));
+    EXPECT_EQ(refusal("pad", {{"shape", "4x8"}, {"value", "one"}}), "pad: value must be a number, not \"one\"");
+    EXPECT_EQ(refusal("slice", {{"shape", "4x8"}, {"start", "1.5"}}), "slice: start must be a whole number, not 1.5");
     EXPECT_THAT(refusal("roll", {{"shape", "4x8"}, {"shifts", "1,2"}}), HasSubstr("without dims there must be one shift"));
 }
 

@@ -95,6 +95,7 @@ CASES = [
     ("tanh", [normal(7, 31)], [], torch.tanh, 3),
     ("erf", [normal(7, 31)], [], torch.erf, 3),
     ("silu", [normal(7, 31)], [], F.silu, 3),
+    ("mish", [4 * normal(7, 31)], [], F.mish, 3),
     ("softplus", [4 * normal(7, 31)], [], F.softplus, 3),
     ("elu", [4 * normal(7, 31)], [], F.elu, 3),
     ("elu", [4 * normal(7, 31)], ["--alpha", "0.5", "--scale", "2", "--input-scale", "0.25"], lambda x: torch.ops.aten.elu(x, 0.5, 2, 0.25), 3),
