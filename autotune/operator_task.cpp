@@ -67,6 +67,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     TuningTask task;
     task.op = op.name();
     task.workload = workload.text();
+    task.title = workload.title();
     task.machine_name = machine.name;
     task.machine_fingerprint = machine.fingerprint();
     task.compiler_fingerprint = compiler_fingerprint();

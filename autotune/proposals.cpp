@@ -68,8 +68,7 @@ DraftRanking ranking(const TuningTask &task, const TuneOptions &options) {
 
 std::unique_ptr<Proposer> make_proposer(const TuningTask &task, const TuneOptions &options) {
     if (count(task.space, 1) == 0) {
-        throw Error(fmt::format("{} {} has no schedule on machine {}: {}", task.op, task.workload, task.machine_name,
-                                why_empty(task.space)));
+        throw Error(fmt::format("{} has no schedule on machine {}: {}", task.name(), task.machine_name, why_empty(task.space)));
     }
     switch (options.strategy) {
         case Strategy::Random:

@@ -14,6 +14,7 @@ namespace atalla {
 struct TuningTask {
     std::string op;            // "aten::addmm"
     std::string workload;      // canonical JSON text: shapes, types, fused epilogue
+    std::string title;         // the same for people; empty: there are no such words
     std::string machine_name;  // for people; the fingerprint is the key
     std::string machine_fingerprint;
     std::string compiler_fingerprint;
@@ -33,6 +34,8 @@ struct TuningTask {
     int64_t bound_cycles = 0;  // no schedule can be faster; 0: unknown
     std::string bound_by;      // the term of the bound that decides it
 
+    // In messages.
+    std::string name() const { return op + " " + (title.empty() ? workload : title); }
     TrialKey key() const { return {op, workload, machine_fingerprint, compiler_fingerprint}; }
 };
 

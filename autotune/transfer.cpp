@@ -117,8 +117,7 @@ double workload_distance(const std::string &one, const std::string &other) {
 Transfer transfer_schedule(const TuningTask &task, const std::vector<TransferSource> &sources, const TransferOptions &options) {
     const DraftRanking ranking = rank_by_draft(task, options.draft_limit, options.candidates, options.seed, options.threads);
     if (ranking.points.empty()) {
-        throw Error(fmt::format("{} {} has no schedule on machine {}: {}", task.op, task.workload, task.machine_name,
-                                why_empty(task.space)));
+        throw Error(fmt::format("{} has no schedule on machine {}: {}", task.name(), task.machine_name, why_empty(task.space)));
     }
     Transfer transfer;
     transfer.drafted = ranking.points.front().point;

@@ -449,6 +449,11 @@ TEST_F(Tuner, IncompleteTasksAreRefused) {
               "aten::mm {\"m\":64} has no schedule on machine ax01: each point of its space violates the constraint 'room': A "
               "tile fits the pads.");
     EXPECT_THAT(refusal([&](TuningTask &t) {
+                    t.title = "64 rows";
+                    t.space.constraint("room", {"order"}, "A tile fits the pads.", never);
+                }),
+                HasSubstr("aten::mm 64 rows has no schedule on machine ax01: each point"));
+    EXPECT_THAT(refusal([&](TuningTask &t) {
                     t.space.constraint("room", {"order"}, "A tile fits the pads.", never)
                         .constraint("never", {"order"}, "Nothing does.", never);
                 }),
