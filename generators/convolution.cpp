@@ -122,7 +122,9 @@ private:
                                                      bf16(plan_.in_line ? product.part(o, r.x, r.z, r.y, st, yb, co, g, b)
                                                                         : product.part(o, r.x, r.y, r.z, st, yb, co, g, b)));
         const int strip = rows * plan_.strip_columns;
-        const Expr sum = sums(o, p % strip, p / strip, yb, co, g, b);
+        // What turns the results back reads whole tiles of places: behind the last strip there is nothing to compute, nor an
+        // image.
+        const Expr sum = sums(o, p % strip, min(p / strip, plan_.strips - 1), yb, co, g, b);
         if (one_size())
             finished(o, p, yb, co, g, b) =
                 shape_.channels_last && !plan_.epilogue_apart(shape_) ? shape_.epilogue.apply(sum) : sum;
@@ -234,12 +236,20 @@ private:
         if (shape_.packed) {
             two_slots(filter, tiles_of(out_) * blocks());
         } else {
-            raw_kernel.compute_at(level).vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
+            const int64_t slots = shape_.kernel_slots(machine_);
+            const bool whole = slots == channel_tiles_;
+            raw_kernel.vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
             RVar to("to"), ti("ti");
-            filter.update()
-                .split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf)
-                .reorder(k, ti, to, tap_of.y, o)
-                .vectorize(k, lanes);
+            filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf);
+            if (whole) {
+                raw_kernel.compute_at(level);
+                filter.update().reorder(k, ti, to, tap_of.y, o).vectorize(k, lanes);
+            } else {
+                // One block of channels comes while that before it is turned.
+                raw_kernel.compute_at(filter, tap_of.y);
+                two_slots(raw_kernel, slots);
+                filter.update().reorder(k, ti, to, o, tap_of.y).vectorize(k, lanes);
+            }
             schedule_turn(turned_kernel, filter, to, ti, k, level);
             in_pads({raw_kernel});
         }
@@ -338,6 +348,12 @@ private:
 };
 
 }  // namespace
+
+int64_t ConvolutionShape::kernel_slots(const Machine &machine) const {
+    if (!rows_on_lanes() && in % lanes == 0 && out % lanes == 0 && channel_tiles() > 2 && machine.timed()) return 2;
+    const int64_t all = lanes * lanes * tiles_of(taps()) * channel_tiles();
+    return 4 * all <= machine.pad.count * machine.pad_rows() ? channel_tiles() : 1;
+}
 
 // Weights and results of a band lie in small pads beside the window.
 constexpr int64_t most_band_rows = 12;

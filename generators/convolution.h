@@ -131,6 +131,9 @@ struct ConvolutionShape {
     bool packs_whole_tiles() const { return rows_on_lanes() ? packs_lanes() : in % lanes == 0; }
     bool packs_lanes() const { return rest_rows() > 0 || shared_columns() > 0; }  // the elements of F are those of element_of()
     bool packs_by_pads() const { return packs_whole_tiles() && out % lanes == 0; }
+    // Blocks of channels of a kernel as PyTorch has it that are in the pads at a time, to be turned: two where they are alike,
+    // none filled up; else all if they do not take more than a quarter of the pads.
+    int64_t kernel_slots(const Machine &machine) const;
     int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows() - shared_columns(); }
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
@@ -245,6 +248,11 @@ struct ConvolutionPlan {
     int tiles_turned_back() const;
     int stored_places() const { return in_line ? strips * strip_columns : pixels / rows * stored_rows; }  // of all strips
     int stored_pixels() const { return std::max(round_up(pixels, lanes), stored_places()); }
+    // Does what is outside of the image surround all blocks alike? What comes for one then takes turns in two slots with what
+    // comes for the next.
+    bool surrounded_alike(const ConvolutionShape &shape) const {
+        return blocks == 1 || (shape.padding_y == 0 && stored_rows == rows);
+    }
     // With channels innermost what is behind the results is a loop of its own, for several strips together.
     bool epilogue_apart(const ConvolutionShape &shape) const { return shape.channels_last && shape.epilogue && strips > 1; }
 };

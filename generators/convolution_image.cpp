@@ -313,7 +313,7 @@ void ConvolutionImage::schedule_image(Func out) {
     } else if (channel_tiles_ > 1 && in_ % lanes == 0) {
         // One block of channels comes while that before it is turned.
         raw.compute_at(image, from[4]);
-        two_slots(raw, 2);
+        two_slots(raw, plan_.surrounded_alike(shape_) ? 2 : 1);
     } else {
         raw.compute_at(out, yb);
     }

@@ -45,7 +45,7 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const int64_t image = frame.rows * image_columns(shape, places) * shape.kernel_x * shape.channel_tiles(),
                   brought = slots(frame.elements / frame.together * blocks) * frame.together *
                             round_up(places, machine.pad.count) * shape.channel_tiles();
-    const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.channel_tiles();
+    const int64_t raw_kernel = shape.packed ? 0 : lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
     const int64_t out_tiles = tiles_of(shape.out), outputs = slots(out_tiles * blocks),
                   leave = point["strips_alike"] || plan.epilogue_apart(shape) ? outputs : 0;
     const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : plan.epilogue_apart(shape) ? 1 : 0)) * pixels;
@@ -84,9 +84,9 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     // which are full first.
     const int64_t planes_brought =
         round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
-    // Blocks of channels come one by one, into two slots, where none of them is filled up.
-    const int64_t together =
-        !point["image_at_once"] && shape.in % lanes == 0 ? std::min<int64_t>(channel_tiles, 2) : channel_tiles;
+    // Blocks of channels come one by one where none of them is filled up.
+    const int64_t one_by_one = std::min<int64_t>(channel_tiles, plan.surrounded_alike(shape) ? 2 : 1),
+                  together = !point["image_at_once"] && shape.in % lanes == 0 ? one_by_one : channel_tiles;
     if (point["in_line"])
         all += 2 * shape.line_blocks() * lanes;
     else
@@ -98,8 +98,9 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0)
         return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) +
                tiles_of(shape.out) + 3 * lanes;
+    // One that is turned has a pad: its rows are written where a loop over them is.
     all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size())
-                        : filter + lanes * lanes * tiles_of(shape.taps()) * channel_tiles;
+                        : machine.pad.count * filter + lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
     const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
     return all + finished +
            (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) +

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -374,6 +375,57 @@ TEST(Convolution, PartsOfAnImageAreStoredOnce) {
     // A row of the image each, k tiles of an output channel, and 28 rows of a part's results, the last of which has two rows of
     // places.
     EXPECT_EQ(transfers, (5 + 6 + 6 + 3) + 32 + (2 + 2 + 2 + 1));
+}
+
+// Blocks of rows that padding surrounds differently: what comes for one block of channels takes no turns with the next then.
+TEST(Convolution, BlocksThatPaddingSurroundsDifferentlyRun) {
+    const Machine machine = find_machine("ax01");
+    for (const char *padding : {"1", "0"}) {
+        const std::shared_ptr<const Workload> workload =
+            find_operator("conv2d").workload({{"shape", "1x64x14x14,32x64x3x3"}, {"padding", padding}, {"stride", "2"}});
+        const int64_t rows = padding[0] == '1' ? 7 : 6;
+        Random random(7);
+        int in_blocks = 0;
+        for (const Point &point : sample_distinct(workload->space(machine), 60, random)) {
+            if (point["image_at_once"] != 0 || point["rows"] >= rows || point["sums_in_registers"] == 0) continue;
+            const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+            EXPECT_EQ(evaluation.reason, "") << point.assignments();
+            if (in_blocks++ == 0) EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            if (in_blocks == 4) break;
+        }
+        EXPECT_GT(in_blocks, 0) << padding;
+    }
+}
+
+// A kernel as PyTorch has it comes a block of channels after the other, so that pads hold it however many there are; and behind
+// the last strip, where what is turned back reads on, is no image.
+TEST(Convolution, KernelsOfManyChannelsComeByBlocks) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x512x7x7,32x512x3x3"}, {"padding", "1"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 7},
+                                                                                  {"strip_rows", 7},
+                                                                                  {"strip_columns", 7},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32}})
+        point.set(name, value);
+    ASSERT_EQ(violation(workload->space(machine), point), "") << point.assignments();
+    const KernelDefinition kernel = workload->build(machine, point);
+    codegen::CompileOptions options;
+    options.layouts = kernel.layouts;
+    options.dump_after = "place";
+    std::map<std::string, std::string> pads;
+    options.dump = [&](const std::string &, const std::string &text) {
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);)
+            if (line.starts_with("pads ")) pads[line.substr(5, line.find(':') - 5)] = line.substr(line.find(':') + 2);
+    };
+    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    // Two blocks of 32 channels of 32 kernels, and places of seven rows with their padding for each tap and block.
+    EXPECT_THAT(pads["raw_kernel"], testing::StartsWith("2048 rows"));
+    EXPECT_THAT(pads["image"], testing::StartsWith(std::to_string(9 * 12 * 3 * 16) + " rows"));
 }
 
 // Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
