@@ -302,13 +302,14 @@ LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *op = e.as<Div>()) {
         LinearForm a = linear(op->a), b = linear(op->b);
         if (b.is_constant() && b.constant > 0) {
-            // Rounded down like the constant where whatever varies divides.
-            const auto divides = [&](const auto &term) { return term.second % b.constant == 0; };
-            if (std::all_of(a.terms.begin(), a.terms.end(), divides)) {
-                const int64_t rest = floor_mod(a.constant, b.constant);
-                a.constant -= rest;
-                a.divide(b.constant);
-                return a;
+            // What divides, and the rest where that is rounded down to the same number in every iteration.
+            LinearForm whole, rest{a.constant, {}};
+            for (const auto &term : a.terms) (term.second % b.constant == 0 ? whole : rest).terms.insert(term);
+            const auto limits = range(rest);
+            if (limits && floor_div(limits->low, b.constant) == floor_div(limits->high, b.constant)) {
+                whole.divide(b.constant);
+                whole.constant = floor_div(limits->low, b.constant);
+                return whole;
             }
             return binary_non_linear(a, {}, Div::make(to_expr(kernel_, a), IntImm::make(Int(32), b.constant)));
         }

@@ -26,6 +26,7 @@ struct GroupShape {
     int64_t all_channels() const { return channels * groups; }
     // Channels that have rows of lanes: 32 at a time where there are more.
     int64_t spread_rows() const { return all_channels() < lanes ? all_channels() : round_up(all_channels(), lanes); }
+    bool whole_vectors() const { return area % lanes == 0; }  // of channels
     // The fewest channels that end where a vector does.
     int64_t section_channels() const { return lanes / std::gcd(area, static_cast<int64_t>(lanes)); }
     // Are there rows for each vector of a group, whose lanes are of two channels at most, few rows, which are made by little

@@ -55,7 +55,7 @@ public:
         space.constraint(
             "pads", {"channel_unroll", "vector_unroll", "sum_unroll", "skewed"},
             "A group as it comes and goes and a row for each channel fit the pads.", [=, this](const Point &point) {
-                if (point["skewed"] != 0) return skewed_fits(machine);
+                if (point["skewed"] != 0) return skewed_fits(machine, point);
                 const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
                 const auto is_round = [&](const char *unroll) {
                     return point["channel_unroll"] * point[unroll] % machine.pad.count == 0;
@@ -140,9 +140,10 @@ protected:
         constexpr int64_t most_unrolled = 32;
         std::vector<int64_t> unrolls = {0};
         const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors);
-        if (machine.timed() && shape_.has_vector_rows() && row_shape().fills_array())
+        if (machine.timed() && row_shape().fills_array())
             for (const int64_t unroll : divisors(vectors, std::min(most_unrolled, vectors - 1)))
-                if (unroll % parts == 0) unrolls.push_back(unroll);
+                if (unroll % parts == 0 && (shape_.has_vector_rows() || reads_channels({{"skewed", unroll}})))
+                    unrolls.push_back(unroll);
         space.parameter("skewed",
                         "vectors of a group at a time where the passes over groups are one loop, each on another group; 0: "
                         "loops of their own",
@@ -156,7 +157,7 @@ protected:
                                     });
                          });
     }
-    bool skewed_fits(const Machine &machine) const {
+    bool skewed_fits(const Machine &machine, const Point &point) const {
         constexpr int64_t slots = 2, waiting = 4;  // of differences, and of elements until they are scaled
         const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors),
                       rows = vectors / parts * round_up(parts, machine.pad.count);
@@ -164,9 +165,9 @@ protected:
         uses.insert(uses.end(), {{waiting * rows, true}, {waiting * rows, true}, {rows, true}});
         for (const bool given : {shape_.weight, shape_.bias})
             if (given)
-                uses.insert(uses.end(), {{shape_.spread_rows(), false},
-                                         {tiles_of(shape_.all_channels()), false},
-                                         {shape_.groups * vectors, false}});
+                uses.insert(
+                    uses.end(),
+                    {{shape_.spread_rows(), false}, {tiles_of(shape_.all_channels()), false}, {rows_of_runs(point), false}});
         return fit_pads(machine, uses);
     }
     static std::string skewed_words(const Point &point) {
@@ -178,20 +179,46 @@ protected:
         cost.muls = 2 + shape_.weight;
         cost.passes = 3;
         constexpr double of_channel = 16, of_vector = 3.5;
-        const double made = of_channel * static_cast<double>(shape_.all_channels()) +
-                            of_vector * static_cast<double>(shape_.groups * row_shape().vectors());
+        const double made =
+            of_channel * static_cast<double>(shape_.all_channels()) + of_vector * static_cast<double>(rows_of_runs(point));
         return row_draft(row_shape(), machine, row_point(point), cost) + (shape_.weight + shape_.bias) * made;
     }
     KernelDefinition build_skewed(const Machine &machine, const Point &point) const;
-    // A value at element `n` of a group, times the weight and plus the bias, from rows for each of `count` vectors.
-    Expr with_numbers_of_vectors(KernelDefinition &kernel, Expr value, const Func &ones, int count, const Expr &n,
-                                 const Expr &group) const {
+    // Vectors of a channel that follow each other where the passes over groups are one loop: a turn takes as many of each part.
+    int64_t vectors_in_turn(const Point &point) const { return point["skewed"] / tiles_of(row_shape().vectors()); }
+    // Does the loop go on by whole channels, or not beyond one, so that it reads the rows of channels? There are none for what
+    // is behind the last one.
+    bool reads_channels(const Point &point) const {
+        const RowShape group = row_shape();
+        return shape_.whole_vectors() && group.whole_vectors() &&
+               (shape_.vectors() % (group.vectors() / tiles_of(group.vectors())) == 0 ||
+                vectors_in_turn(point) % shape_.vectors() == 0);
+    }
+    // So many vectors of one channel that a turn takes have one row.
+    int64_t run(const Point &point) const {
+        return shape_.whole_vectors() ? std::gcd(vectors_in_turn(point), shape_.vectors()) : 1;
+    }
+    int64_t rows_of_runs(const Point &point) const {
+        return reads_channels(point) ? 0 : shape_.groups * row_shape().vectors() / run(point);
+    }
+    // A value at element `n` of a group, times the weight and plus the bias, from the rows of channels, or from rows for each
+    // `run` of `count` vectors.
+    Expr with_numbers(KernelDefinition &kernel, Expr value, const Func &ones, bool of_channels, int count, int run,
+                      const Expr &n, const Expr &group) const {
         std::vector<Func> channels;
         if (shape_.weight) channels.push_back(channel_rows(kernel, "weight", shape_, ones));
         if (shape_.bias) channels.push_back(channel_rows(kernel, "bias", shape_, ones));
         if (channels.empty()) return value;
-        const FuncRef rows = vector_rows(channels, shape_, count)(n % lanes, n / lanes, group);
-        const auto number = [&](size_t i) -> Expr { return channels.size() == 1 ? Expr(rows) : rows[static_cast<int>(i)]; };
+        std::function<Expr(size_t)> number;
+        if (of_channels) {
+            const Expr channel = group * size(shape_.channels) + n / size(shape_.area);
+            number = [=](size_t i) -> Expr { return channels[i](n % lanes, channel); };
+        } else {
+            GroupShape runs = shape_;
+            runs.area /= run;
+            const FuncRef rows = vector_rows(channels, runs, count / run)(n % lanes, n / (run * lanes), group);
+            number = [=](size_t i) -> Expr { return channels.size() == 1 ? Expr(rows) : rows[static_cast<int>(i)]; };
+        }
         if (shape_.weight) value = strict_float(value * number(0));
         if (shape_.bias) value = strict_float(value + number(channels.size() - 1));
         return value;
@@ -210,7 +237,8 @@ KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &po
     KernelDefinition made;
     Func result("result");
     const Expr value = normalized_row(row, row.rows_of("X"), true, shape_.epsilon);
-    result(row.n, row.m) = with_numbers_of_vectors(made, value, row.ones(), row.vectors(), row.n, row.m % size(shape_.groups));
+    result(row.n, row.m) = with_numbers(made, value, row.ones(), reads_channels(point), row.vectors(), size(run(point)), row.n,
+                                        row.m % size(shape_.groups));
     KernelDefinition kernel = row.finish(result);
     kernel.arguments.insert(kernel.arguments.end(), made.arguments.begin(), made.arguments.end());
     return named(std::move(kernel));
@@ -222,7 +250,7 @@ KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) co
               images = size(shape_.images), vectors = size(shape_.vectors());
     const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]),
               sum_unroll = size(point["sum_unroll"]);
-    const bool narrow = area % lanes != 0;
+    const bool narrow = !shape_.whole_vectors();
     const Var n("n"), c("c"), g("g"), i("i"), k("k"), w("w"), l("l"), b("b");
     const ImageParam image = tensor("X", {area, channels, groups, images});
     KernelDefinition kernel;
@@ -338,7 +366,7 @@ public:
     // made by little code.
     static bool suits(const GroupShape &shape) {
         constexpr int64_t least_tiles = 2;
-        if (shape.area % lanes == 0 || !shape.has_vector_rows()) return false;
+        if (shape.whole_vectors() || !shape.has_vector_rows()) return false;
         const int64_t vectors = shape.length() / lanes, part = members(vectors);
         return part > 0 && vectors / part >= least_tiles;
     }
@@ -358,7 +386,7 @@ public:
         space.constraint("pads", {"vector_unroll", "skewed"},
                          "A group as it comes and goes, the rows of all channels and the sums of tiles fit the pads.",
                          [=, this](const Point &point) {
-                             if (point["skewed"] != 0) return skewed_fits(machine);
+                             if (point["skewed"] != 0) return skewed_fits(machine, point);
                              const int64_t slots = machine.timed() && shape_.groups * shape_.images > 1 ? 2 : 1;
                              std::vector<PadUse> uses = {{slots * image_rows(point), round(machine, point)},
                                                          {slots * result_rows(point), round(machine, point)},
@@ -505,7 +533,7 @@ KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point 
     Total squares = total("squares", [&](const Expr &at) -> Expr { return strict_float(centred(at) * centred(at)); });
     scale(g_, i_) = inverse_deviation(squares.total(g_, i_), length, shape_.epsilon);
     const Expr value = strict_float(centred(n_) * bf16(scale(g_, i_)));
-    result(n_, g_, i_) = with_numbers_of_vectors(kernel, value, ones, size(result_rows(point)), n_, g_);
+    result(n_, g_, i_) = with_numbers(kernel, value, ones, false, size(result_rows(point)), 1, n_, g_);
     out(n_, g_, i_) = result(n_, g_, i_);
 
     // ---- schedule: a group at a time

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "codegen/copy_nest.h"
+#include "codegen/index.h"
 #include "codegen/match.h"
 #include "generators/host_jit.h"
 #include "generators/vocabulary.h"
@@ -93,6 +94,21 @@ void expect_host_answer(const KernelDefinition &kernel, const std::vector<std::s
     for (const std::string &machine : machines)
         for (bool optimize : {false, true})
             expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), expected, machine);
+}
+
+// What does not divide may be the same number of times the divisor in every iteration.
+TEST(Matcher, QuotientsOfWhatStaysBelowTheDivisorAreLinear) {
+    using codegen::LinearForm;
+    Kernel kernel;
+    kernel.loops.push_back({"m", 5, -1, {}});
+    kernel.loops.push_back({"n", 32, 0, {}});
+    codegen::IndexScope scope(kernel);
+    for (int loop : {0, 1}) scope.bind(kernel.loops[static_cast<size_t>(loop)].name, scope.loop_variable(loop));
+    const Expr m = Internal::Variable::make(Int(32), "m"), n = Internal::Variable::make(Int(32), "n");
+    EXPECT_EQ(scope.linear((m * 128 + n + 224) / 64), (LinearForm{3, {{0, 2}}}));
+    EXPECT_EQ(scope.linear((m * 128 + n - 32) / 64), (LinearForm{-1, {{0, 2}}}));
+    EXPECT_EQ(scope.linear((m * 128 + n * 2) / 64), (LinearForm{0, {{0, 2}}}));
+    EXPECT_FALSE(kernel.atoms[static_cast<size_t>(scope.linear((m * 128 + n + 33) / 64).terms.begin()->first)].is_loop);
 }
 
 TEST(Matcher, OneLoadForOneRow) {

@@ -158,12 +158,19 @@ TEST_F(Rows, SkewedPassesOfLongRows) {
 }
 
 // Groups of channels as rows whose passes are one loop: vectors that are of one channel or of two, of few groups and of more
-// than are under way.
+// than are under way; channels that parts of a group hold some of, or a piece of one,
+// and a last part that ends in vectors of none.
 TEST_F(Rows, SkewedPassesOfGroups) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     uint64_t seed = 0;
-    for (const auto &[shape, groups] :
-         {std::pair{"2x16x20x20,16,16", 4}, {"1x32x14x14,-,32", 1}, {"3x8x16x16,8", 2}, {"1x8x28x28", 1}}) {
+    for (const auto &[shape, groups] : {std::pair{"2x16x20x20,16,16", 4},
+                                        {"1x32x14x14,-,32", 1},
+                                        {"3x8x16x16,8", 2},
+                                        {"1x8x28x28", 1},
+                                        {"1x8x32x32,8,8", 2},
+                                        {"2x2x48x64,-,2", 2},
+                                        {"1x64x1x32,64", 2},
+                                        {"1x47x1x64,47,47", 1}}) {
         SCOPED_TRACE(fmt::format("{} in {} groups", shape, groups));
         const Evaluator evaluator(
             find_operator("group_norm").workload({{"shape", shape}, {"num-groups", std::to_string(groups)}}), machine, ++seed);
@@ -180,6 +187,17 @@ TEST_F(Rows, SkewedPassesOfGroups) {
         });
         EXPECT_GT(points, 0);
     }
+}
+
+// Vectors of one channel each read its weight and bias, of which there may be too many for a row of each vector.
+TEST_F(Rows, GroupsOfLargeChannelsAreOneLoop) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    const Evaluator evaluator(find_operator("group_norm").workload({{"shape", "1x320x32x32,320,320"}, {"num-groups", "32"}}),
+                              machine);
+    const Point loops = {{"channel_unroll", 1}, {"vector_unroll", 8}, {"sum_unroll", 32}, {"skewed", 0}},
+                one = {{"channel_unroll", 1}, {"vector_unroll", 1}, {"sum_unroll", 1}, {"skewed", 10}};
+    EXPECT_LT(3 * evaluator.evaluate(one).cycles, 2 * evaluator.evaluate(loops).cycles);
+    EXPECT_LT(evaluator.workload().draft(machine, one), evaluator.workload().draft(machine, loops));
 }
 
 // Biases of vectors are stored beside their weights: both take hardly longer to make than one of them.
