@@ -440,11 +440,23 @@ bool ConvolutionShape::passes_matrices() const {
 }
 
 ConvolutionDiagonal ConvolutionShape::diagonal() const {
-    const int64_t reach = dilation_x * (kernel_x - 1) + 1, most = (lanes - reach) / stride_x + 1;
     ConvolutionDiagonal d;
-    d.parts = ceil_div(columns(), most);
-    d.places = ceil_div(columns(), d.parts);
-    d.window = (d.places - 1) * stride_x + reach;
+    // What a part's windows have of the image: no padding, which is in front of the first part and behind the last.
+    const auto widest_read = [&] {
+        int64_t widest = 0;
+        for (int64_t first = 0; first < columns(); first += d.places) {
+            const int64_t begin = std::max<int64_t>(0, first * stride_x - padding_x),
+                          end = (first * stride_x - padding_x) + columns_read(std::min(d.places, columns() - first));
+            widest = std::max(widest, std::min(end, width) - begin);
+        }
+        return widest;
+    };
+    do {
+        d.parts++;
+        d.places = ceil_div(columns(), d.parts);
+        d.window = widest_read();
+    } while (d.window > lanes || d.places > lanes);
+    d.parts = ceil_div(columns(), d.places);
     // Whole beats of the bus.
     d.stored = d.window <= lanes / 2 ? lanes / 2 : lanes;
     d.kinds = d.parts > 1 && padding_x > 0 ? 2 : 1;

@@ -92,6 +92,19 @@ TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
         }
 }
 
+// Padding takes no lanes: a row of 32 columns is one part, and one of 56 with a kernel of 7 two, whose windows have 31 of them.
+TEST(Convolution, PaddingOfDepthwiseRowsTakesNoLanes) {
+    const auto matrices = [](const std::string &shape, const std::string &padding) {
+        return find_operator("conv2d")
+            .workload({{"shape", shape}, {"groups", "2"}, {"padding", padding}, {"weight_layout", "packed"}})
+            ->inputs()[1]
+            .extents;
+    };
+    EXPECT_EQ(matrices("1x2x8x32,2x1x3x3", "1"), (std::vector<int64_t>{32, 32, 3, 1, 2}));
+    EXPECT_EQ(matrices("1x2x8x56,2x1x7x7", "3"), (std::vector<int64_t>{32, 28, 7, 2, 2}));
+    EXPECT_EQ(matrices("1x2x8x56,2x1x7x7", "0"), (std::vector<int64_t>{32, 25, 7, 1, 2}));
+}
+
 // A kernel that is wider than the lanes is no such matrix.
 TEST(Convolution, WideDepthwiseKernelsPassNoMatrices) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
