@@ -20,9 +20,9 @@ struct ConvolutionBand {
 };
 
 // A kernel for each channel as matrices that rows of a plane pass: a row of the result is cut into `parts` of `places`, the
-// last of which may have fewer, each of which reads at most `window` neighbouring columns of the image. The matrix of a row of the kernel has its
-// columns along a diagonal; the first part, which the padding reaches into, has a matrix of its own, so there are `kinds` of
-// them. A matrix's rows have `stored` elements in memory.
+// last of which may have fewer, each of which reads at most `window` neighbouring columns of the image. The matrix of a row of
+// the kernel has its columns along a diagonal; the first part, which the padding reaches into, has a matrix of its own, so
+// there are `kinds` of them. A matrix's rows have `stored` elements in memory.
 struct ConvolutionDiagonal {
     int64_t places = 0, parts = 0, window = 0, stored = 0, kinds = 1;
 };

@@ -25,7 +25,8 @@ int64_t first_read(const ConvolutionShape &shape, int64_t part) {
 }
 int64_t columns_read(const ConvolutionShape &shape, int64_t part) {
     const ConvolutionDiagonal d = shape.diagonal();
-    const int64_t window = shape.columns_read(d.places) - std::max<int64_t>(0, shape.padding_x - part * d.places * shape.stride_x);
+    const int64_t window =
+        shape.columns_read(d.places) - std::max<int64_t>(0, shape.padding_x - part * d.places * shape.stride_x);
     return std::min(window, shape.width - first_read(shape, part));
 }
 bool parts_read_alike(const ConvolutionShape &shape) {

@@ -63,7 +63,7 @@ protected:
 // ---- softmax
 
 // The logarithm of a row's sum is lane operations, as many as several vectors take.
-RowCost softmax_cost(bool logarithm) {
+RowCost softmax_cost(const RowShape &shape, bool logarithm) {
     RowCost cost;
     cost.adds = logarithm ? 4 : 2;
     cost.muls = logarithm ? 1 : 2;
@@ -74,7 +74,7 @@ RowCost softmax_cost(bool logarithm) {
     cost.values = 2;
     cost.steps_in_pads = 1;
     cost.row_operations = logarithm ? 40 : 0;
-    cost.packets = logarithm ? 0 : 6.5;
+    cost.packets = !logarithm && shape.has_parts() ? 6.5 : 0;
     cost.row_packets = logarithm ? 70 : 0;
     cost.beside = logarithm;
     return cost;
@@ -84,7 +84,7 @@ RowCost softmax_cost(bool logarithm) {
 class Softmax : public ReferencedRows {
 public:
     Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm)
-        : ReferencedRows(request, shape, softmax_cost(logarithm)), logarithm_(logarithm) {}
+        : ReferencedRows(request, shape, softmax_cost(shape, logarithm)), logarithm_(logarithm) {}
 
     Expr element(RowKernel &k) const override {
         const Func x = k.rows_of("X", -infinity);

@@ -18,9 +18,12 @@ struct RowShape {
     // In the pads: those of a row that is too long for straight-line code are as many as equal parts have, the last of which
     // may end in vectors of no elements.
     int64_t vectors() const {
-        constexpr int64_t most_straight = 42;
         const int64_t least = tiles_of(length);
-        return least > most_straight ? round_up(least, tiles_of(least)) : least;
+        return has_parts() ? round_up(least, tiles_of(least)) : least;
+    }
+    bool has_parts() const {
+        constexpr int64_t most_straight = 42;
+        return tiles_of(length) > most_straight;
     }
     bool whole_vectors() const { return length == vectors() * lanes; }
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
