@@ -27,7 +27,11 @@ int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ce
 
 bool ReduceShape::sums_side_by_side() const {
     constexpr int64_t most_apart = 4;  // results of several vectors each, whose tiles would hardly fill the array
-    return along_lanes && other > 1 && (kept > most_apart || vectors() == 1) && !extremum();
+    if (!along_lanes || extremum()) return false;
+    if (other > 1) return kept > most_apart || vectors() == 1;
+    // Rows of one vector, whose sums the lanes scale without another rounding.
+    int exponent = 0;
+    return vectors() == 1 && kept > most_apart && kind != Reduction::Var && std::frexp(divisor, &exponent) == 0.5;
 }
 
 LongSum ReduceShape::in_a_row() const {

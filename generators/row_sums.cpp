@@ -288,7 +288,7 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
 // Fitted to all schedules of sums and variances of 16 to 96 vectors in each of 160 to 512 rows on ax01.
 double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
     constexpr double start = 900, weight = 1, gap = 45, loop_of_weights = 55, other_pads = 220, leaves_cache = 150,
-                     of_sum = 150, of_chunk = 160, of_block = 900, lanes_of_weight = 2, spread = 5;
+                     of_sum = 150, of_chunk = 160, of_block = 900, vectors_of_block = 16, lanes_of_weight = 2, spread = 5;
     constexpr int64_t resident_tiles = 2;
     const int64_t vectors = shape.vectors(), unrolled = point["vector_unroll"],
                   members = point["rows"] / tiles_of(point["rows"]);
@@ -307,7 +307,9 @@ double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Po
     // The second pass makes its weights in lanes, of rows' means that are spread first.
     if (shape.kind == Reduction::Var)
         all += all + tiles * lanes_of_weight * static_cast<double>(members) + sums * spread * static_cast<double>(members);
-    return start + all + (point["chunk"] == 0 ? blocks * of_block : 0);
+    // Short rows wait less for each other's transfers.
+    const double waits = of_block * std::min(1.0, static_cast<double>(vectors * shape.other) / vectors_of_block);
+    return start + all + (point["chunk"] == 0 ? blocks * waits : 0);
 }
 
 KernelDefinition row_sums_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {
