@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generators/depthwise_rows.h"
 #include "generators/pipeline_workload.h"
 #include "generators/pool.h"
 #include "isa/vectors.h"
@@ -28,7 +29,11 @@ PoolShape windows_of(const ConvolutionShape &shape) {
 class Depthwise : public PipelineWorkload {
 public:
     Depthwise(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> otherwise)
-        : PipelineWorkload(request), shape_(shape), windows_(windows_of(shape)), otherwise_(std::move(otherwise)) {
+        : PipelineWorkload(request),
+          shape_(shape),
+          windows_(windows_of(shape)),
+          otherwise_(std::move(otherwise)),
+          rows_(depthwise_rows_workload(request, shape, otherwise_)) {
         inputs_ = otherwise_->inputs();
         outputs_ = otherwise_->outputs();
     }
@@ -36,21 +41,21 @@ public:
     double flops() const override { return otherwise_->flops(); }
     Bound bound(const Machine &machine) const override { return otherwise_->bound(machine); }
     Space space(const Machine &machine) const override {
-        return on_lanes(machine) ? plane_pool.space(windows_, machine) : otherwise_->space(machine);
+        return on_lanes(machine) ? plane_pool.space(windows_, machine) : on_array(machine).space(machine);
     }
     Point naive_point(const Machine &machine) const override {
-        return on_lanes(machine) ? plane_pool.naive_point(windows_, machine) : otherwise_->naive_point(machine);
+        return on_lanes(machine) ? plane_pool.naive_point(windows_, machine) : on_array(machine).naive_point(machine);
     }
     std::string words(const Machine &machine, const Point &point) const override {
         return on_lanes(machine) ? "lanes are planes; " + PipelineWorkload::words(machine, point)
-                                 : otherwise_->words(machine, point);
+                                 : on_array(machine).words(machine, point);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        if (!on_lanes(machine)) return otherwise_->build(machine, point);
+        if (!on_lanes(machine)) return on_array(machine).build(machine, point);
         return named(plane_pool.kernel(windows_, machine, point));
     }
     double draft(const Machine &machine, const Point &point) const override {
-        return on_lanes(machine) ? plane_pool.draft(windows_, machine, point) : otherwise_->draft(machine, point);
+        return on_lanes(machine) ? plane_pool.draft(windows_, machine, point) : on_array(machine).draft(machine, point);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -71,7 +76,18 @@ protected:
 private:
     // Half a unit for each product and each sum.
     double sum_ulps() const { return static_cast<double>(shape_.kernel_x * shape_.kernel_y) + 2; }
-    bool on_lanes(const Machine &machine) const { return plane_pool.takes(windows_, machine); }
+    bool on_lanes(const Machine &machine) const {
+        return plane_pool.takes(windows_, machine) && windows_cost(machine) <= made_rows_cost(shape_, machine);
+    }
+    // The adder's time for a product of each element of a window, with what surrounds it.
+    double windows_cost(const Machine &machine) const {
+        constexpr double around = 1.4;
+        return around * static_cast<double>(tiles_of(shape_.images * shape_.groups) * shape_.rows() * shape_.columns() *
+                                            shape_.kernel_y * shape_.kernel_x * machine.vec.ii);
+    }
+    const Workload &on_array(const Machine &machine) const {
+        return std::isfinite(made_rows_cost(shape_, machine)) ? *rows_ : *otherwise_;
+    }
 
     void append_plane(const std::vector<TensorData> &inputs, int64_t plane, Reference &result) const {
         const ConvolutionShape &s = shape_;
@@ -98,7 +114,7 @@ private:
 
     ConvolutionShape shape_;
     PoolShape windows_;
-    std::unique_ptr<Workload> otherwise_;
+    std::shared_ptr<Workload> otherwise_, rows_;
 };
 
 }  // namespace

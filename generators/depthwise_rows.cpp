@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
 
 #include "generators/pipeline_workload.h"
 #include "generators/reference_peaks.h"
@@ -19,21 +21,64 @@ namespace {
 // Rows of a part of the padded plane, in a channel's copy of it.
 int64_t rows_brought(const ConvolutionShape &shape) { return shape.rows_read(shape.rows()); }
 
-// Columns that a part reads: what its places' windows have of the image.
-int64_t first_read(const ConvolutionShape &shape, int64_t part) {
-    return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x);
+// Columns that a part reads: what its places' windows have of the image; behind the first part from `early` columns before.
+int64_t first_read(const ConvolutionShape &shape, int64_t part, int64_t early = 0) {
+    return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x - early);
 }
-int64_t columns_read(const ConvolutionShape &shape, int64_t part) {
-    const ConvolutionDiagonal d = shape.diagonal();
-    const int64_t window =
-        shape.columns_read(d.places) - std::max<int64_t>(0, shape.padding_x - part * d.places * shape.stride_x);
-    return std::min(window, shape.width - first_read(shape, part));
+int64_t columns_read(const ConvolutionShape &shape, int64_t part, int64_t early = 0) {
+    const int64_t places = shape.diagonal().places, first = first_read(shape, part, early),
+                  end = part * places * shape.stride_x - shape.padding_x + shape.columns_read(places);
+    return std::min(end, shape.width) - first;
 }
-bool parts_read_alike(const ConvolutionShape &shape) {
-    for (int64_t part = 1; part < shape.diagonal().parts; part++)
-        if (columns_read(shape, part) != columns_read(shape, 0)) return false;
-    return true;
+// The most columns of a part, where all of them have as many; 0 where the image ends before.
+int64_t all_read(const ConvolutionShape &shape, int64_t early = 0) {
+    const int64_t parts = shape.diagonal().parts;
+    int64_t most = 0;
+    for (int64_t part = 0; part < parts; part++) most = std::max(most, columns_read(shape, part, early));
+    for (int64_t part = 0; part < parts; part++)
+        if (first_read(shape, part, early) + most > shape.width) return 0;
+    return most;
 }
+
+// Matrices that the array makes of PyTorch's weights: each row of a matrix is a row of the kernel some columns on, and the
+// parts of all planes share those that are as far on. `channels` of them are in the pads at a time.
+struct MadeMatrices {
+    MadeMatrices(const ConvolutionShape &shape, const Machine &machine, int64_t together) {
+        const ConvolutionDiagonal d = shape.diagonal();
+        step = static_cast<int>(d.kinds == 1 ? shape.stride_x : std::gcd(shape.stride_x, shape.padding_x));
+        if (d.kinds > 1) {
+            // The parts behind the first begin early enough for their matrices to begin in the same pad, if lanes are left.
+            const int64_t round = machine.pad.count * step;
+            early = static_cast<int>(round_up(shape.padding_x, round) - shape.padding_x);
+            const int64_t read = all_read(shape, early);
+            go_round = read > 0 && read <= lanes && early + shape.padding_x <= d.places * shape.stride_x;
+            if (!go_round) early = 0;
+            behind = static_cast<int>((shape.padding_x + early) / step);
+        }
+        shifts = static_cast<int>((d.places - 1) * shape.stride_x / step) + behind + 1;
+        if (go_round) shifts = static_cast<int>(round_up(shifts, machine.pad.count));
+        const int64_t capacity = go_round ? machine.pad.count * machine.pad_rows() * 3 / 4 : machine.pad_rows() * 7 / 8;
+        for (int64_t n = 1; n <= shape.groups; n++)
+            if (shape.groups % n == 0 && n % together == 0 && rows(shape, n) * shifts <= capacity)
+                channels = static_cast<int>(n);
+    }
+    // A row of a kernel leaves into the same pad for each turn of the weights.
+    double cost(const ConvolutionShape &shape) const {
+        constexpr double store = 3, switch_cost = 96;
+        const auto blocks = static_cast<double>(shape.groups / channels), made_rows = static_cast<double>(rows(shape));
+        return blocks * shifts * (switch_cost + made_rows * store);
+    }
+    // Rows of the kernels, whole turns of the loop that makes matrices of them.
+    int rows(const ConvolutionShape &shape) const { return rows(shape, channels); }
+    static int rows(const ConvolutionShape &shape, int64_t of_channels) {
+        return static_cast<int>(round_up(of_channels * shape.kernel_y, unrolled));
+    }
+    static constexpr int unrolled = 16;
+    int step = 1, shifts = 0;   // columns from one to the next, and how many there are of a row of a kernel
+    int behind = 0, early = 0;  // the first of the parts behind the first one, which begin so many columns before their windows
+    bool go_round = true;       // the pads; otherwise all are in one
+    int channels = 0;           // 0: none fit
+};
 
 class DepthwiseRowsPipeline {
 public:
@@ -49,7 +94,9 @@ public:
           groups_(static_cast<int>(shape.groups)),
           taps_unrolled_(point["taps_unrolled"] != 0),
           parts_apart_(point["parts_apart"] != 0),
-          channels_(static_cast<int>(point["channels"])) {}
+          channels_(static_cast<int>(point["channels"])),
+          made_(shape, machine, channels_),
+          early_(shape.packed ? 0 : made_.early) {}
 
     Pipeline build() {
         define_operands();
@@ -70,7 +117,7 @@ private:
     Expr first_column(const Expr &part) const {
         const int step = places_ * static_cast<int>(shape_.stride_x);
         if (parts_ == 1) return 0;
-        return diagonal_.kinds == 1 ? part * step : max(part * step - static_cast<int>(shape_.padding_x), 0);
+        return diagonal_.kinds == 1 ? part * step : max(part * step - static_cast<int>(shape_.padding_x) - early_, 0);
     }
     Expr kind_of(const Expr &part) const { return diagonal_.kinds == 1 ? Expr(0) : min(part, 1); }
 
@@ -79,11 +126,13 @@ private:
                   stored = static_cast<int>(diagonal_.stored);
         const Expr column = first_column(e) + k, row = y - static_cast<int>(shape_.padding_y);
         rows_of(k, y, e, c, b) = bf16(0.0f);
-        const int read = static_cast<int>(parts_read_alike(shape_) ? columns_read(shape_, 0) : diagonal_.window);
-        const Expr has = k < read;
-        rows_of(k, y, e, c, b) = select((parts_read_alike(shape_) ? has : has && column < width) && row >= 0 && row < height,
-                                        x(min(column, width - 1), clamp(row, 0, height - 1), b * groups_ + c), undef<BFloat>());
-        if (stored == lanes) {
+        const int all = static_cast<int>(all_read(shape_, early_));
+        rows_of(k, y, e, c, b) =
+            select((all > 0 ? k < all : k < static_cast<int>(diagonal_.window) && column < width) && row >= 0 && row < height,
+                   x(min(column, width - 1), clamp(row, 0, height - 1), b * groups_ + c), undef<BFloat>());
+        if (!shape_.packed) {
+            define_made_matrices();
+        } else if (stored == lanes) {
             define(matrices, {k, j, v, kind, c}, f(k, j, v, kind, c));
         } else {
             define_within(matrices, {k, j, v, kind, c}, k < stored, f(min(k, stored - 1), j, v, kind, c));
@@ -91,9 +140,32 @@ private:
         if (shape_.bias) biases(u, c) = bias(c);
     }
 
+    // Rows of the kernels pass matrices that move them to the right.
+    void define_made_matrices() {
+        const int width = static_cast<int>(shape_.kernel_x), origin = (made_.shifts - 1) * made_.step;
+        const int rows = groups_ * static_cast<int>(shape_.kernel_y);
+        define_within(taps, {k, t}, k < width && t < rows, f(min(k, width - 1), min(t, rows - 1)));
+        ones(k, i) = bf16(0.0f);
+        ones(k, origin + of_kernel * static_cast<int>(shape_.dilation_x)) = select(k == of_kernel, bf16(1.0f), bf16(0.0f));
+        moving(k, w, s) = undef<BFloat>();
+        moving(k, of_lanes, s) = ones(k, of_lanes + origin - s * made_.step + static_cast<int>(shape_.padding_x));
+        moved(k, t, s) = 0.0f;
+        moved(k, t, s) += f32(taps(q, t)) * f32(moving(q, k, s));
+        made(k, s, t) = bf16(moved(k, t, s));
+    }
+    // The row of the matrices of a part for a place of it.
+    Expr matrix_row(const Expr &place, const Expr &part) const {
+        const int step = static_cast<int>(shape_.stride_x) / made_.step;
+        return place * step + kind_of(part) * made_.behind;
+    }
+
     void define_result() {
+        const Expr place = min(of_places, places_ - 1);
         weights(k, w, v, e, c) = undef<BFloat>();
-        weights(k, of_places, v, e, c) = matrices(k, min(of_places, places_ - 1), v, kind_of(e), c);
+        if (shape_.packed)
+            weights(k, of_places, v, e, c) = matrices(k, place, v, kind_of(e), c);
+        else
+            weights(k, of_places, v, e, c) = made(k, matrix_row(place, e), v + c * static_cast<int>(shape_.kernel_y));
         part(j, y, v, e, c, b) = 0.0f;
         part(j, y, v, e, c, b) +=
             f32(rows_of(q, y * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y), e, c, b)) *
@@ -114,10 +186,16 @@ private:
         out.split(p, e, j, places_, TailStrategy::GuardWithIf)
             .split(y, yo, y, strip_, TailStrategy::ShiftInwards)
             .split(c, co, c, channels_);
-        if (parts_apart_)
+        if (!shape_.packed) out.split(co, cb, co, made_.channels / channels_);
+        if (!shape_.packed && parts_apart_) {
+            out.reorder({j, y, yo, c, co, e, b, cb});
+        } else if (!shape_.packed) {
+            out.reorder({j, y, yo, e, c, co, b, cb});
+        } else if (parts_apart_) {
             out.reorder({j, y, yo, c, co, e, b});
-        else
+        } else {
             out.reorder({j, y, yo, e, c, co, b});
+        }
         whole_loops(out);
     }
 
@@ -130,6 +208,19 @@ private:
             .bound_extent(e, parts_apart_ ? 1 : parts_);
         // All parts begin in the first pad.
         if (parts_ > 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
+        two_slots(rows_of, groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1));
+        in_pads({rows_of});
+        if (shape_.packed)
+            schedule_matrices();
+        else
+            schedule_made_matrices();
+        if (shape_.bias) {
+            biases.compute_root().bound(c, 0, groups_).bound_extent(u, 1).align_storage(u, lanes);
+            in_pads({biases});
+        }
+    }
+
+    void schedule_matrices() {
         matrices.compute_at(out, co)
             .vectorize(k, lanes)
             .bound_extent(k, lanes)
@@ -137,14 +228,40 @@ private:
             .bound_extent(j, places_)
             .bound_extent(v, static_cast<int>(shape_.kernel_y))
             .bound_extent(kind, parts_apart_ ? 1 : static_cast<int>(diagonal_.kinds));
-        const int64_t blocks = groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1);
-        two_slots(rows_of, blocks);
-        two_slots(matrices, blocks);
-        in_pads({rows_of, matrices});
-        if (shape_.bias) {
-            biases.compute_root().bound(c, 0, groups_).bound_extent(u, 1).align_storage(u, lanes);
-            in_pads({biases});
-        }
+        two_slots(matrices, groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1));
+        in_pads({matrices});
+    }
+
+    void schedule_made_matrices() {
+        const int rows = made_.rows(shape_);
+        taps.compute_at(out, cb).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(t, rows);
+        ones.compute_root()
+            .bound(k, 0, lanes)
+            .bound(i, 0, lanes + (made_.shifts - 1) * made_.step + static_cast<int>(shape_.padding_x))
+            .vectorize(k, lanes)
+            .update()
+            .vectorize(k, lanes);
+        Var so("so"), si("si"), to("to"), ti("ti");
+        made.compute_at(out, cb)
+            .bound_extent(k, lanes)
+            .bound(s, 0, made_.shifts)
+            .bound_extent(t, rows)
+            .split(s, so, si, made_.go_round ? static_cast<int>(machine_.pad.count) : 1)
+            .split(t, to, ti, made_.unrolled)
+            .reorder({k, ti, to, si, so})
+            .unroll(si)
+            .unroll(ti)
+            .vectorize(k, lanes);
+        RVar outer("outer"), inner("w_unroll");
+        moving.compute_at(made, si)
+            .bound_extent(k, lanes)
+            .bound_extent(w, lanes)
+            .update()
+            .split(of_lanes, outer, inner, lanes)
+            .vectorize(k, lanes);
+        moved.compute_at(made, ti).vectorize(k, lanes).update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
+        in_registers({moving, moved});
+        in_pads({taps, ones, made});
     }
 
     void schedule_product() {
@@ -175,19 +292,26 @@ private:
     const int places_, parts_, strip_, rows_, columns_, groups_;
     const bool taps_unrolled_, parts_apart_;
     const int channels_;  // whose operands come together
+    const MadeMatrices made_;
+    const int early_;
 
     ImageParam x = tensor("X", {shape_.width, shape_.height, shape_.groups *shape_.images}),
-               f = tensor("F", shape_.f_extents()), bias = tensor("bias", shape_.bias_extents());
-    Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"};
+               f = tensor("F", shape_.packed ? shape_.f_extents()
+                                             : std::vector<int64_t>{shape_.kernel_x, shape_.kernel_y *shape_.groups}),
+               bias = tensor("bias", shape_.bias_extents());
+    Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"},
+        i{"i"}, s{"s"}, t{"t"}, cb{"cb"};
     Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"},
         finished{"finished"}, out{"Y_out"};
+    Func taps{"taps"}, ones{"ones"}, moving{"moving"}, moved{"moved"}, made{"made"};  // without packed matrices
+    RDom of_lanes{0, lanes, "of_lanes"}, of_kernel{0, static_cast<int>(shape_.kernel_x), "of_kernel"};
     RDom q{0, lanes, "q"}, of_places{0, std::max(places_, 2), "of_places"};
     RDom r{0, static_cast<int>(shape_.kernel_y), "r"};  // rows of the kernel
 };
 
 class DepthwiseRows : public PipelineWorkload {
 public:
-    DepthwiseRows(const WorkloadRequest &request, const ConvolutionShape &shape, std::unique_ptr<Workload> general)
+    DepthwiseRows(const WorkloadRequest &request, const ConvolutionShape &shape, std::shared_ptr<const Workload> general)
         : PipelineWorkload(request), shape_(shape), general_(std::move(general)) {
         inputs_ = general_->inputs();
         outputs_ = general_->outputs();
@@ -207,29 +331,39 @@ public:
         for (int64_t part = 1; part <= std::min<int64_t>(shape_.groups, most_channels); part++)
             if (shape_.groups % part == 0) channels.push_back(part);
         // The transfers of all parts must be alike.
+        const int64_t early = shape_.packed ? 0 : MadeMatrices(shape_, machine, 1).early;
         const std::vector<int64_t> parts_apart =
-            shape_.diagonal().parts > 1 && parts_read_alike(shape_) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0};
+            shape_.diagonal().parts > 1 && all_read(shape_, early) > 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0};
         Space space;
         space.parameter("strip_rows", "rows of the result that one load of the matrices serves", strips)
             .choice("taps_unrolled", "1: the rows of the kernel are straight-line code; 0: a loop", {1, 0})
             .choice("parts_apart", "1: the first parts of the rows of all planes, then the others; 0: all parts of a plane",
                     parts_apart)
             .parameter("channels", "channels whose rows and matrices come together", channels);
-        space.constraint("pads", {"channels"},
-                         "Two slots of the rows of the channels, their matrices and their results fit the pads.",
-                         [shape = shape_, machine](const Point &point) {
-                             const ConvolutionDiagonal d = shape.diagonal();
-                             const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts +
-                                                  d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
-                             return 2 * point["channels"] * each + (shape.bias ? shape.groups : 0) <=
-                                    machine.pad.count * machine.pad_rows() * 7 / 8;
-                         });
+        space.constraint(
+            "pads", {"channels"}, "Two slots of the rows of the channels, their matrices and their results fit the pads.",
+            [shape = shape_, machine](const Point &point) {
+                const ConvolutionDiagonal d = shape.diagonal();
+                const int64_t capacity = machine.pad.count * machine.pad_rows() * 7 / 8, biases = shape.bias ? shape.groups : 0;
+                if (!shape.packed) {
+                    const MadeMatrices made(shape, machine, point["channels"]);
+                    const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + 3 * machine.pad.count,
+                                  fixed = 4 * lanes + made.rows(shape) * (made.shifts + 1);
+                    return made.channels > 0 && 2 * point["channels"] * each + fixed + biases <= capacity;
+                }
+                const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + d.places * shape.kernel_y * d.kinds +
+                                     3 * machine.pad.count;
+                return 2 * point["channels"] * each + biases <= capacity;
+            });
         return space;
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         DepthwiseRowsPipeline pipeline(shape_, machine, point);
         const Pipeline built = pipeline.build();
-        return kernel(built, pipeline.arguments());
+        KernelDefinition definition = kernel(built, pipeline.arguments());
+        // The matrices of a part begin in any row.
+        if (!shape_.packed && !MadeMatrices(shape_, machine, point["channels"]).go_round) definition.layouts["made"] = {1, 0};
+        return definition;
     }
     double draft(const Machine &machine, const Point &point) const override {
         // The adder's or the array's time for a strip, and what a switch of the matrices and a strip cost beside it.
@@ -246,9 +380,11 @@ public:
                      capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
         const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) +
                             strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
+        const double made = shape_.packed ? 0 : MadeMatrices(shape_, machine, point["channels"]).cost(shape_);
         const double misses = machine.timed() ? 2 * miss * std::max(0.0, code - capacity) : 0;
-        return start + strips * (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) +
-                                 strip_cost + misses);
+        return start + made +
+               strips *
+                   (std::max(visits, strip * static_cast<double>(machine.vec.ii) * (adds + shape_.bias)) + strip_cost + misses);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -274,9 +410,8 @@ private:
         const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
         for (int64_t row = 0; row < s.rows(); row++)
             for (int64_t column = 0; column < s.columns(); column++) {
-                const int64_t part = column / d.places, first = first_read(s, part),
-                              read = parts_read_alike(s) ? columns_read(s, part) : std::min(d.window, s.width - first),
-                              kind = std::min(part, d.kinds - 1);
+                const int64_t part = column / d.places, first = first_read(s, part), all = all_read(s),
+                              read = all > 0 ? all : std::min(d.window, s.width - first), kind = std::min(part, d.kinds - 1);
                 double sum = 0, peak = std::abs(bias);
                 for (int64_t v = 0; v < s.kernel_y; v++) {
                     const int64_t at = row * s.stride_y + v * s.dilation_y - s.padding_y;
@@ -296,13 +431,25 @@ private:
     }
 
     ConvolutionShape shape_;
-    std::unique_ptr<Workload> general_;
+    std::shared_ptr<const Workload> general_;
 };
 
 }  // namespace
 
+double made_rows_cost(const ConvolutionShape &shape, const Machine &machine) {
+    constexpr double switch_cost = 96, around = 2;
+    const ConvolutionDiagonal d = shape.diagonal();
+    const MadeMatrices made(shape, machine, 1);
+    if (!machine.timed() || made.channels == 0 || (d.parts > 1 && shape.padding_x > d.places * shape.stride_x))
+        return std::numeric_limits<double>::infinity();
+    const auto kernel = static_cast<double>(shape.kernel_y), rows = static_cast<double>(shape.rows()),
+               planes = static_cast<double>(shape.images * shape.groups), ii = static_cast<double>(machine.vec.ii);
+    const double adds = machine.sa.psum_in ? 0 : rows * (kernel - 1) * ii, visits = kernel * (rows + switch_cost);
+    return around * planes * static_cast<double>(d.parts) * std::max(adds, visits) + made.cost(shape);
+}
+
 std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape,
-                                                  std::unique_ptr<Workload> general) {
+                                                  std::shared_ptr<const Workload> general) {
     return std::make_unique<DepthwiseRows>(request, shape, std::move(general));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -103,6 +104,42 @@ TEST(Convolution, PaddingOfDepthwiseRowsTakesNoLanes) {
     EXPECT_EQ(matrices("1x2x8x32,2x1x3x3", "1"), (std::vector<int64_t>{32, 32, 3, 1, 2}));
     EXPECT_EQ(matrices("1x2x8x56,2x1x7x7", "3"), (std::vector<int64_t>{32, 28, 7, 2, 2}));
     EXPECT_EQ(matrices("1x2x8x56,2x1x7x7", "0"), (std::vector<int64_t>{32, 25, 7, 1, 2}));
+}
+
+// The array makes the matrices of weights as PyTorch has them: parts whose matrices begin in the same pad (56 columns under
+// kernels of 3 and 7), or in any (70 columns), one part, several images, and more channels than have their matrices in the
+// pads.
+TEST(Convolution, DepthwiseRowsMakeMatricesOfWeights) {
+    for (const auto &[shape, padding, stride] : std::vector<std::array<std::string, 3>>{{"1x5x9x56,5x1x3x3,5", "1", "1"},
+                                                                                        {"1x2x12x56,2x1x7x7", "3", "1"},
+                                                                                        {"1x3x9x70,3x1x3x5", "1,2", "1,2"},
+                                                                                        {"2x32x40x56,32x1x7x3", "3,1", "1"},
+                                                                                        {"1x2x6x90,2x1x3x3,2", "0", "1"},
+                                                                                        {"1x3x12x44,3x1x4x5", "2,1,0,2", "1,3"},
+                                                                                        {"1x112x20x56,112x1x7x7", "3", "1"}})
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const int64_t channels = std::stoll(shape.substr(2));
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+                {{"shape", shape}, {"groups", fmt::format("{}", channels)}, {"padding", padding}, {"stride", stride}});
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            ASSERT_TRUE(workload->naive_point(machine).contains("taps_unrolled"));
+            Random random(3);
+            check_sampled_point(*workload, machine, Evaluator(workload, machine, 5), random);
+        }
+}
+
+// Where a plane is small and channels are many, lanes that are planes take less.
+TEST(Convolution, SmallDepthwisePlanesRunOnLanes) {
+    const auto by_rows = [](const std::string &shape, const std::string &groups) {
+        const Machine machine = find_machine("ax01");
+        return find_operator("conv2d")
+            .workload({{"shape", shape}, {"groups", groups}, {"padding", "1"}})
+            ->naive_point(machine)
+            .contains("taps_unrolled");
+    };
+    EXPECT_FALSE(by_rows("1x192x12x12,192x1x3x3", "192"));
+    EXPECT_TRUE(by_rows("1x96x56x56,96x1x3x3", "96"));
 }
 
 // A kernel that is wider than the lanes is no such matrix.
