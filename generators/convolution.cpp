@@ -439,6 +439,17 @@ bool ConvolutionShape::passes_matrices() const {
     return d.parts == 1 || padding_x <= d.places * stride_x;
 }
 
+ConvolutionShape ConvolutionShape::with_merged_groups() const {
+    if (!packed || shares || passes_matrices()) return *this;
+    ConvolutionShape all = *this;
+    for (int64_t count = 2; count <= groups && count * in <= lanes; count++)
+        if (groups % count == 0) all.merged = count;
+    all.groups /= all.merged, all.in *= all.merged, all.out *= all.merged;
+    const auto weight_tiles = [](const ConvolutionShape &s) { return s.groups * tiles_of(s.out) * s.k_tiles(); };
+    const bool pays = !all.rows_on_lanes() && all.k_tiles() <= 2 * k_tiles() && weight_tiles(all) <= weight_tiles(*this);
+    return channels_last || pays ? all : *this;
+}
+
 ConvolutionDiagonal ConvolutionShape::diagonal() const {
     ConvolutionDiagonal d;
     // What a part's windows have of the image: no padding, which is in front of the first part and behind the last.

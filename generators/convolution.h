@@ -54,6 +54,8 @@ struct ConvolutionShape {
     // X is [images][height][width][groups * in], the output [images][rows()][columns()][groups * out]: with `packed`, nothing
     // is turned.
     bool channels_last = false;
+    // Each group is so many of the convolution: F has all their channels, zero where an output channel is of another one.
+    int64_t merged = 1;
     // With `packed`: columns of the kernel may share k tiles. That saves additions and takes a turn of the image for each row
     // of the result.
     bool shares = false;
@@ -138,6 +140,9 @@ struct ConvolutionShape {
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
     ConvolutionDiagonal diagonal() const;
+    // With `packed`: the same with as many groups of few channels in one as fit the lanes and divide all, where that takes no
+    // more tiles of weights and at most twice the k tiles. With channels innermost, where lanes hold nothing else, always.
+    ConvolutionShape with_merged_groups() const;
     // A kernel of one element that meets every element does not see where a row of the image ends.
     ConvolutionShape in_one_line() const;
     // Are the places of the result those of the image, so that both may pass without regard to where rows end?

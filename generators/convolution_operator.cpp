@@ -35,7 +35,7 @@ public:
 
     double flops() const override {
         return 2 * static_cast<double>(outputs_[0].elements()) *
-               static_cast<double>(shape_.in * shape_.kernel_y * shape_.kernel_x);
+               static_cast<double>(shape_.in / shape_.merged * shape_.kernel_y * shape_.kernel_x);
     }
 
     Space space(const Machine &machine) const override {
@@ -52,8 +52,10 @@ public:
         const KernelWork least = work(machine);
         const Bound bound = kernel_bound(machine, least);
         // Kernels of one channel need no array.
-        const int64_t loads = std::min({int64_t{lanes}, shape_.out, shape_.images * shape_.rows() * shape_.columns()});
-        const int64_t visits = shape_.in == 1 ? 0 : least_visit_cycles(machine, least.array_rows, least.rows_stored, loads);
+        const int64_t loads =
+            std::min({int64_t{lanes}, shape_.out / shape_.merged, shape_.images * shape_.rows() * shape_.columns()});
+        const int64_t visits =
+            shape_.in == shape_.merged ? 0 : least_visit_cycles(machine, least.array_rows, least.rows_stored, loads);
         return visits == 0 ? bound : with_term(bound, "visits", visits);
     }
 
@@ -96,6 +98,7 @@ public:
         arranged.shares = true;
         arranged.shares = !banded && !shape_.channels_last && !machine.sa.psum_in && arranged.sharing_pays();
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
+        arranged = arranged.with_merged_groups();
         try {
             return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
         } catch (const Error &) {
@@ -125,7 +128,7 @@ protected:
             const int64_t down =
                 covered(row, shape_.kernel_y, shape_.stride_y, shape_.padding_y, shape_.dilation_y, shape_.height);
             for (int64_t n : across) {
-                const int64_t blocks = tiles_of(shape_.in * down * n);
+                const int64_t blocks = tiles_of(shape_.in / shape_.merged * down * n);
                 products += blocks;
                 sums += std::max<int64_t>(0, blocks - 1);
             }
@@ -205,8 +208,10 @@ private:
     static std::vector<int64_t> weight_elements(const ConvolutionShape &s) {
         std::vector<int64_t> elements;
         const auto add = [&](int64_t out, int64_t channel, int64_t row, int64_t column) {
-            const bool inside = channel < s.in && row >= 0 && row < s.kernel_y && column < s.kernel_x;
-            elements.push_back(inside ? ((out * s.in + channel) * s.kernel_y + row) * s.kernel_x + column : -1);
+            // Of the groups that are merged into one, that of the output channel has weights.
+            const int64_t in = s.in / s.merged, of_group = channel - out % s.out / (s.out / s.merged) * in;
+            const bool inside = of_group >= 0 && of_group < in && row >= 0 && row < s.kernel_y && column < s.kernel_x;
+            elements.push_back(inside ? ((out * in + of_group) * s.kernel_y + row) * s.kernel_x + column : -1);
         };
         // In the order of f_extents(), the outermost first.
         const auto loop = [](int64_t end, const auto &body) {
@@ -426,6 +431,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
            fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
     demand(!shape.shares || shape.shared_columns() > 0,
            "columns of this kernel cannot share k tiles, as the weight layout shared has it");
+    shape = shape.with_merged_groups();
     auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
     if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
     return is_depthwise(shape) && !shape.channels_last ? depthwise_workload(request, shape, std::move(workload))

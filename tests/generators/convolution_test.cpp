@@ -79,6 +79,8 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}},
         {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
+        {{"shape", "1x64x5x4,64x16x3x3"}, {"groups", "4"}, {"padding", "1"}},
+        {{"shape", "1x12x5x4,24x4x1x1"}, {"groups", "3"}},
     };
     for (const WorkloadArguments &arguments : calls) {
         const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
@@ -89,6 +91,38 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
             EXPECT_TRUE(arrangements[0].workload->arrangements(find_machine(machine)).empty());
         }
     }
+}
+
+// Groups of few channels are one where their kernels, zero elsewhere, fill the lanes: with channels innermost always, of planes
+// not where their lanes have rows of the kernel or their output channels fill tiles anyway.
+TEST(Convolution, GroupsShareLanes) {
+    const auto kernels = [](const WorkloadArguments &arguments, bool runs) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+        SCOPED_TRACE(workload->title());
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            if (!runs) continue;
+            Random random(4);
+            const Machine machine = find_machine(name);
+            check_sampled_point(*workload, machine, Evaluator(workload, machine, 3), random);
+        }
+        WorkloadArguments given = arguments;
+        given["weight_layout"] = "oihw";
+        const std::shared_ptr<const Workload> otherwise = find_operator("conv2d").workload(given);
+        EXPECT_EQ(workload->flops(), otherwise->flops());
+        const std::vector<Arrangement> arrangements = otherwise->arrangements(find_machine("ax01-psum"));
+        if (arrangements.size() == 1) expect_same_meaning(*otherwise, arrangements[0]);
+        EXPECT_EQ(arrangements.size(), 1u);
+        return workload->inputs()[1].extents;
+    };
+    const auto packed = [](const std::string &shape, const std::string &groups, const std::string &layout) {
+        return WorkloadArguments{
+            {"shape", shape}, {"groups", groups}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", layout}};
+    };
+    EXPECT_EQ(kernels(packed("1x6x7x64,64x8x3x3,64", "8", "nhwc"), true), (std::vector<int64_t>{32, 3, 3, 64}));
+    EXPECT_EQ(kernels(packed("1x5x6x12,24x4x3x3", "3", "nhwc"), true), (std::vector<int64_t>{12, 3, 3, 24}));
+    EXPECT_EQ(kernels(packed("1x64x6x8,64x16x3x3,64", "4", "nchw"), true), (std::vector<int64_t>{32, 3, 3, 64}));
+    EXPECT_EQ(kernels(packed("1x32x6x8,32x4x3x3", "8", "nchw"), false), (std::vector<int64_t>{8, 4, 1, 3, 192}));
+    EXPECT_EQ(kernels(packed("1x32x6x8,128x16x3x3", "2", "nchw"), false), (std::vector<int64_t>{2, 16, 2, 3, 128}));
 }
 
 // A convolution of one element is a product of matrices, whose bound is made of equal visits: the one for any visits is a
