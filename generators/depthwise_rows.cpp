@@ -438,10 +438,12 @@ private:
 
 double made_rows_cost(const ConvolutionShape &shape, const Machine &machine) {
     constexpr double switch_cost = 96, around = 2;
+    ConvolutionShape packed = shape;
+    packed.packed = true;
+    if (!machine.timed() || !packed.passes_matrices()) return std::numeric_limits<double>::infinity();
     const ConvolutionDiagonal d = shape.diagonal();
     const MadeMatrices made(shape, machine, 1);
-    if (!machine.timed() || made.channels == 0 || (d.parts > 1 && shape.padding_x > d.places * shape.stride_x))
-        return std::numeric_limits<double>::infinity();
+    if (made.channels == 0) return std::numeric_limits<double>::infinity();
     const auto kernel = static_cast<double>(shape.kernel_y), rows = static_cast<double>(shape.rows()),
                planes = static_cast<double>(shape.images * shape.groups), ii = static_cast<double>(machine.vec.ii);
     const double adds = machine.sa.psum_in ? 0 : rows * (kernel - 1) * ii, visits = kernel * (rows + switch_cost);

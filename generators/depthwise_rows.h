@@ -9,14 +9,15 @@
 
 namespace atalla {
 
-// A convolution whose kernel passes_matrices(). Products with the columns of a row of the kernel are one sum in float32,
-// rounded, and rows are added in bf16, the bias after them. An infinity or NaN of the image spreads over its part of a row.
-// Bounds and tensors are those of `general`, which is the same convolution.
-// Of weights as PyTorch has them the array makes the matrices first.
+// A convolution whose kernel passes_matrices() when packed. Products with the columns of a row of the kernel are one sum in
+// float32, rounded, and rows are added in bf16, the bias after them. An infinity or NaN of the image spreads over its part of a
+// row. Bounds and tensors are those of `general`, which is the same convolution. Of weights as PyTorch has them the array makes
+// the matrices first.
 std::unique_ptr<Workload> depthwise_rows_workload(const WorkloadRequest &request, const ConvolutionShape &shape,
                                                   std::shared_ptr<const Workload> general);
 
-// About what it takes with weights as PyTorch has them; infinite where the matrices of no channel fit the pads.
+// About what it takes with weights as PyTorch has them; infinite where there are no such matrices, or those of no channel fit
+// the pads.
 double made_rows_cost(const ConvolutionShape &shape, const Machine &machine);
 
 }  // namespace atalla

@@ -147,6 +147,9 @@ TEST(Convolution, WideDepthwiseKernelsPassNoMatrices) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
         {{"shape", "1x2x4x70,2x1x1x17"}, {"dilation", "1,2"}, {"groups", "2"}, {"weight_layout", "packed"}});
     EXPECT_FALSE(workload->naive_point(find_machine("ax01")).contains("taps_unrolled"));
+    const std::shared_ptr<const Workload> unpacked =
+        find_operator("conv2d").workload({{"shape", "1x2x4x90,2x1x1x40"}, {"groups", "2"}});
+    EXPECT_FALSE(unpacked->naive_point(find_machine("ax01")).contains("taps_unrolled"));
 }
 
 TEST(Convolution, DepthwiseWithChannelsInnermost) {
