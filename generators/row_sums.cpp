@@ -234,13 +234,15 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     const LongSum whole = shape.in_a_row();
     const int64_t terms = whole.run().steps;
     const bool squares = shape.kind == Reduction::Var;
-    // A loop goes on by the tiles that are straight-line code.
-    const auto fits = [=, runs = static_cast<size_t>(whole.runs() * (squares ? 2 : 1))](int64_t block, int64_t chunk,
-                                                                                        int64_t straight, int64_t align) {
+    // Loops go on by the tiles and the weights that are straight-line code.
+    const auto fits = [=, runs = static_cast<size_t>(whole.runs() * (squares ? 2 : 1))](
+                          int64_t block, int64_t chunk, int64_t straight, int64_t weights, int64_t align) {
         const int64_t tiles = tiles_of(block), slots = ring_slots(shape, machine, block), pads = machine.pad.count,
-                      members = round_up(block / tiles, align);
-        std::vector<PadUse> uses(chunk != 0 ? runs : 1, {(chunk != 0 ? chunk : slots * vectors * shape.other) * tiles * members,
-                                                         straight * members % pads == 0});
+                      members = round_up(block / tiles, align),
+                      step = largest_divisor(static_cast<int>(block / tiles), static_cast<int>(weights));
+        const bool round = straight * members % pads == 0 && (step == block / tiles || step % pads == 0);
+        std::vector<PadUse> uses(chunk != 0 ? runs : 1,
+                                 {(chunk != 0 ? chunk : slots * vectors * shape.other) * tiles * members, round});
         uses.push_back({slots * tiles, tiles % pads == 0});
         if (squares) uses.insert(uses.end(), {{1, false}, {members, false}});
         return fit_pads(machine, uses);
@@ -248,7 +250,7 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     // Tiles that divide the results as evenly as they can, or one of what small pads hold of it.
     const int64_t all = tiles_of(kept);
     int64_t even = ceil_div(kept, all);
-    while (even > 1 && !fits(even, 1, 1, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
+    while (even > 1 && !fits(even, 1, 1, lanes, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
     std::vector<int64_t> rows = {even}, chunks = {0}, row_unrolls, vector_unrolls;
     if (even == ceil_div(kept, all)) {
         for (int64_t tiles = 2; tiles <= most_tiles && tiles * even <= kept; tiles *= 2) rows.push_back(tiles * even);
@@ -280,9 +282,9 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
                      });
     space.constraint("code", {"row_unroll", "vector_unroll"}, "Straight-line code fits the instruction cache.",
                      [](const Point &point) { return point["row_unroll"] * point["vector_unroll"] <= most_straight_tiles; });
-    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll"}, "What is in the pads at a time fits.",
-                     [=](const Point &point) {
-                         return fits(point["rows"], point["chunk"], point["row_unroll"],
+    space.constraint("pads", {"rows", "chunk", "row_unroll", "vector_unroll", "weight_unroll"},
+                     "What is in the pads at a time fits.", [=](const Point &point) {
+                         return fits(point["rows"], point["chunk"], point["row_unroll"], point["weight_unroll"],
                                      rows_aligned_to(shape, machine, point));
                      });
     return space;

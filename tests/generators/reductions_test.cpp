@@ -96,7 +96,8 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                                           {"40x6x7", "0,2"},
                                           {"2x30x37x96", "1,3"},
                                           {"1x3x32x32", "1,3"},
-                                          {"70x4", "1"}}) {
+                                          {"70x4", "1"},
+                                          {"54x8", "1"}}) {
             if (name == std::string("var") && dims == std::string("1")) continue;  // the scalar unit divides it
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Space space = workload->space(machine);
