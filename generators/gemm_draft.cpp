@@ -86,14 +86,16 @@ double row_order_cost(const GemmShape &shape, const Machine &machine, const Poin
             in_group[at % machine.dram.groups]++;
             in_bank[at % machine.dram.banks]++;
         }
-        const auto share = [&](const std::map<int64_t, int64_t> &places_of) {
-            return static_cast<double>(
-                       std::ranges::max_element(places_of, {}, [](const auto &each) { return each.second; })->second) /
-                   static_cast<double>(machine.pad.count);
+        // From 0, where pads are spread over as many as there are, to 1, where all are in one.
+        const auto crowded = [&](const std::map<int64_t, int64_t> &pads_of, int64_t count) {
+            const int64_t most = std::ranges::max_element(pads_of, {}, [](const auto &each) { return each.second; })->second,
+                          least = ceil_div(machine.pad.count, count);
+            return least == machine.pad.count
+                       ? 0
+                       : static_cast<double>(most - least) / static_cast<double>(machine.pad.count - least);
         };
-        const double even = 1 / static_cast<double>(machine.dram.groups), alone = 1 / static_cast<double>(machine.pad.count);
-        cost += 1 + (one_group_cost - 1) * std::max(0.0, share(in_group) - even) / (1 - even) +
-                one_bank_cost * std::max(0.0, share(in_bank) - alone) / (1 - alone);
+        cost += 1 + (one_group_cost - 1) * crowded(in_group, machine.dram.groups) +
+                one_bank_cost * crowded(in_bank, machine.dram.banks);
     }
     return cost / static_cast<double>(places);
 }

@@ -268,6 +268,10 @@ TEST_F(Gemm, TheDraftKnowsWhichRowsOfBShareABankGroup) {
         EXPECT_LT(less, workload->draft(machine, point)) << rows_to_a_pad;
         fewer_cycles = static_cast<double>(evaluation.cycles);
         less = workload->draft(machine, point);
+        // With a single group all rows are in it.
+        Machine one_group = machine;
+        one_group.dram.groups = 1;
+        EXPECT_GT(workload->draft(one_group, point), 0) << rows_to_a_pad;
     }
 }
 
