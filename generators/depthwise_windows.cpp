@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "generators/pad_room.h"
+#include "generators/pool_frame.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
 
@@ -13,31 +14,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-int64_t window_span(const PoolAxis &axis, int64_t results) { return (results - 1) * axis.stride + axis.kernel; }
-
-bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
-
-// Along one axis, the part of a padded image that a tile's windows see: as many elements of the image for every tile, and
-// around them as much padding as any window reaches. The padding stays in the pads, and the elements of the next tile come
-// while windows of this one run.
-struct Frame {
-    int before = 0, elements = 0, after = 0;
-    int step = 0, last = 0, tiles = 1;  // of the tiles' first elements
-
-    Frame(const PoolAxis &axis, int64_t tile)
-        : before(size(axis.padding)),
-          elements(size(std::min(window_span(axis, tile), axis.size))),
-          after(std::max({0, size(axis.end(axis.results - 1) - axis.size), size(window_span(axis, tile)) - before - elements})),
-          step(size(tile * axis.stride)),
-          last(size(axis.size) - elements),
-          tiles(size(ceil_div(axis.results, tile))) {}
-
-    int extent() const { return before + elements + after; }
-    // The first element of the image that a tile has, and the place of its first window.
-    Expr start(const Expr &tile) const { return tiles == 1 ? Expr(0) : clamp(tile * step - before, 0, last); }
-    Expr first_window(const Expr &tile) const { return tiles == 1 ? Expr(0) : tile * step - start(tile); }
-};
 
 // What a point makes of a shape.
 struct Plan {
@@ -56,8 +32,8 @@ struct Plan {
           tiles(ceil_div(shape.x.results, tile_x) * ceil_div(shape.y.results, tile_y)),
           blocks(shape.vectors()) {
         const int64_t pads = machine.pad.count;
-        columns = padded(shape) ? Frame(shape.x, tile_x).extent() : window_span(shape.x, tile_x);
-        rows = padded(shape) ? Frame(shape.y, tile_y).extent() : window_span(shape.y, tile_y);
+        columns = padded(shape) ? PoolFrame(shape.x, tile_x).extent() : window_span(shape.x, tile_x);
+        rows = padded(shape) ? PoolFrame(shape.y, tile_y).extent() : window_span(shape.y, tile_y);
         // Where windows in straight-line code step over whole rounds of the pads, all rows begin in one pad.
         const bool whole_rounds = unroll * shape.x.stride % pads == 0 && tile_x % unroll == 0;
         if (whole_rounds) columns = round_up(columns, pads);
@@ -119,7 +95,7 @@ private:
         const int columns = size(plan_.columns), rows = size(plan_.rows);
         if (!framed_) {
             pixels_(c, x, y, i) = brought(image_(channel(), x, y, i));
-            pixels_.bound_extent(x, size(window_span(shape_.x, plan_.tile_x))).bound_extent(y, rows).bound_storage(x, columns);
+            pixels_.bound_extent(x, window_span(shape_.x, plan_.tile_x)).bound_extent(y, rows).bound_storage(x, columns);
             return;
         }
         const Expr px = x - frame_x_.before, py = y - frame_y_.before;
@@ -188,7 +164,7 @@ private:
     const Plan plan_;
     const int channels_;
     const bool framed_;
-    const Frame frame_x_, frame_y_;
+    const PoolFrame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, t{"t"};
     RDom taps_{0, size(shape_.x.kernel), 0, size(shape_.y.kernel), "taps"};
     Func pixels_{"pixels"}, window_{"window"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
@@ -285,8 +261,8 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
     const double interval = std::max(window * real(plan.unroll), least_interval);
     const int64_t across = ceil_div(plan.tile_x, plan.unroll), turns = plan.tile_y > 1 ? plan.tile_y : across,
                   loops = across * plan.tile_y / turns;
-    const int64_t columns = std::min(window_span(shape.x, plan.tile_x), shape.x.size),
-                  rows = std::min(window_span(shape.y, plan.tile_y), shape.y.size);
+    const int64_t columns = std::min<int64_t>(window_span(shape.x, plan.tile_x), shape.x.size),
+                  rows = std::min<int64_t>(window_span(shape.y, plan.tile_y), shape.y.size);
     const int64_t starts =
         rows + (plan.tile_x == shape.x.results ? ceil_div(plan.tile_x * plan.tile_y, machine.sdma.max_rows) : plan.tile_y);
     const double transfers = real(columns * rows) * (pixel + (plan.round ? 0 : one_pad)) + real(rows) * around_row +

@@ -7,12 +7,6 @@
 
 namespace atalla {
 
-namespace {
-
-bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
-
-}  // namespace
-
 int64_t seen_elements(const PoolAxis &axis, int64_t results) {
     int64_t end = axis.size + axis.padding;
     for (const PoolPhase &phase : pool_phases(axis))

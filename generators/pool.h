@@ -59,6 +59,7 @@ PoolAxis adaptive_axis(int64_t size, int64_t results);
 
 // What of the padding a window sees, and the factor of its sum.
 bool reaches_out(const PoolAxis &axis);
+inline bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
 // Elements of a window that count, in PyTorch's way, and whether they are as many as the kernel has everywhere.
 int64_t counted(const PoolAxis &axis, int64_t at, bool count_include_pad);
 bool uniform(const PoolAxis &axis, bool count_include_pad);

@@ -6,6 +6,7 @@
 #include "generators/long_sums.h"
 #include "generators/pad_room.h"
 #include "generators/pool.h"
+#include "generators/pool_frame.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
 #include "isa/vectors.h"
@@ -17,35 +18,9 @@ using namespace vocabulary;
 
 namespace {
 
-int window_span(const PoolAxis &axis, int64_t results) { return static_cast<int>((results - 1) * axis.stride + axis.kernel); }
-
-bool padded(const PoolShape &shape) { return reaches_out(shape.x) || reaches_out(shape.y); }
-
 // Do all tiles of a padded image have one frame? Where transfers take no time, each has code of its own instead, and fewer rows
 // in the pads.
 bool framed(const PoolShape &shape, const Machine &machine) { return padded(shape) && machine.timed(); }
-
-// Along one axis, the part of a padded image that a tile's windows see: as many elements of the image for every tile, and
-// around them as much padding as any window reaches. The padding stays in the pads, and the elements of the next tile come
-// while windows of this one run.
-struct Frame {
-    int before = 0, elements = 0, after = 0;
-    int step = 0, last = 0, tiles = 1;  // of the tiles' first elements
-
-    Frame(const PoolAxis &axis, int64_t tile)
-        : before(static_cast<int>(axis.padding)),
-          elements(static_cast<int>(std::min<int64_t>(window_span(axis, tile), axis.size))),
-          after(std::max(
-              {0, static_cast<int>(axis.end(axis.results - 1) - axis.size), window_span(axis, tile) - before - elements})),
-          step(static_cast<int>(tile * axis.stride)),
-          last(static_cast<int>(axis.size) - elements),
-          tiles(static_cast<int>(ceil_div(axis.results, tile))) {}
-
-    int size() const { return before + elements + after; }
-    // The first element of the image that a tile has, and the place of its first window.
-    Expr start(const Expr &tile) const { return tiles == 1 ? Expr(0) : clamp(tile * step - before, 0, last); }
-    Expr first_window(const Expr &tile) const { return tiles == 1 ? Expr(0) : tile * step - start(tile); }
-};
 
 // Is the pad of each pixel known in straight-line code, so that they go round all pads?
 bool goes_round(const PoolShape &shape, const Machine &machine, const Point &point) {
@@ -57,7 +32,7 @@ bool goes_round(const PoolShape &shape, const Machine &machine, const Point &poi
 // is filled, there are as many more as let all rows begin in one pad.
 int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_x"], shape.x.results);
-    const int64_t span = framed(shape, machine) ? Frame(shape.x, tile).size() : window_span(shape.x, tile);
+    const int64_t span = framed(shape, machine) ? PoolFrame(shape.x, tile).extent() : window_span(shape.x, tile);
     return padded(shape) || point["unroll"] * shape.x.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count)
                                                                                       : span;
 }
@@ -180,7 +155,7 @@ private:
                 image(channel, frame_x_.start(tx) + clamp(px, 0, width - 1), frame_y_.start(ty) + clamp(py, 0, height - 1), i);
             pixels_(c, x, y, tx, ty, i) = beyond;
             pixels_(c, x, y, tx, ty, i) = select(within(px, width, py, height), pixel, undef<BFloat>());
-            pixels_.bound(x, 0, tile_columns_).bound(y, 0, frame_y_.size());
+            pixels_.bound(x, 0, tile_columns_).bound(y, 0, frame_y_.extent());
         } else {
             const int width = static_cast<int>(shape_.x.size), height = static_cast<int>(shape_.y.size);
             const Expr px = x - static_cast<int>(shape_.x.padding), py = y - static_cast<int>(shape_.y.padding);
@@ -254,7 +229,7 @@ private:
     int tile_x_, tile_y_, vectors_, unroll_, channels_;
     int tile_columns_;
     bool round_, framed_;  // pixels go round the pads; tiles have a frame
-    const Frame frame_x_, frame_y_;
+    const PoolFrame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
     Func pixels_{"pixels"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
@@ -264,7 +239,7 @@ private:
 int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_y"], shape.y.results);
     return tile_columns(shape, machine, point) *
-           (framed(shape, machine) ? Frame(shape.y, tile).size() : window_span(shape.y, tile));
+           (framed(shape, machine) ? PoolFrame(shape.y, tile).extent() : window_span(shape.y, tile));
 }
 
 // Do the pixels and the results of a tile fit the pads? `round`: pixels go round the pads.

@@ -254,15 +254,8 @@ private:
                 t.at = LoopLevel(t.group, members_unrolled);
             }
         }
-        t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
-        t.part.compute_at(t.at)
-            .vectorize(l, lanes)
-            .update()
-            .reorder(t.depth, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(t.depth, lanes);
-        in_registers({t.part, t.block, t.group, t.sum});
+        schedule_product(t);
+        in_registers({t.group});
         return chunks;
     }
 
@@ -275,11 +268,8 @@ private:
         return chunks;
     }
 
-    RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
-        t.sum.compute_at(result, row_);
-        if (in_parts()) return schedule_parts(t);
-        const RVar chunks = over(t.sum, all, vectors);
-        t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
+    // The array's product of a block of a row, where it is summed.
+    void schedule_product(Total &t) {
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
         t.part.compute_at(t.at)
             .vectorize(l, lanes)
@@ -289,6 +279,14 @@ private:
             .vectorize(l, lanes)
             .vectorize(t.depth, lanes);
         in_registers({t.part, t.block, t.sum});
+    }
+
+    RVar schedule_total(Total &t, const RDom &all, Func result, int vectors) {
+        t.sum.compute_at(result, row_);
+        if (in_parts()) return schedule_parts(t);
+        const RVar chunks = over(t.sum, all, vectors);
+        t.at = LoopLevel(t.sum, RVar(vector_unroll_ * sides_of(shape_) > 1 ? "r_unroll" : "inside"));
+        schedule_product(t);
         return chunks;
     }
 
