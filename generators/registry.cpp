@@ -54,6 +54,32 @@ std::string plain_schema(std::string_view schema) {
     return std::string(schema);
 }
 
+namespace {
+
+// The decision on an overload, or on the first overload of an operator named without one ("cos", "to", "split").
+const OperatorDecision *find_decision(std::string_view schema) {
+    const auto &decisions = operator_decisions();
+    const auto found = std::ranges::find_if(decisions, [&](const OperatorDecision &one) {
+        return one.schema == schema || one.schema.substr(0, one.schema.find('.')) == schema;
+    });
+    return found == decisions.end() ? nullptr : &*found;
+}
+
+std::string_view where_decided(Resolution::Place place) {
+    switch (place) {
+        case Resolution::View:
+            return "it is a view, which costs nothing";
+        case Resolution::Host:
+            return "it runs on the host";
+        case Resolution::Folded:
+            return "it is computed when a graph is compiled";
+        default:
+            return "nothing runs for it";
+    }
+}
+
+}  // namespace
+
 const Operator &find_operator(std::string_view name) {
     if (name.find('(') != std::string_view::npos) return expression_operator(name);
     std::vector<std::string> names, known;
@@ -65,6 +91,9 @@ const Operator &find_operator(std::string_view name) {
     }
     for (const Operator *one : operators())
         if (has_schema(*one, plain_schema(name))) return *one;
+    if (const OperatorDecision *decided = find_decision(plain_schema(name)))
+        throw Error(fmt::format("operator '{}' has no kernel to tune or run: {} ({}); ./atalla ops lists all {} that have",
+                                name, where_decided(decided->place), decided->reason, names.size()));
     const std::string nearest = nearest_name(name, known);
     throw Error(fmt::format("unknown operator '{}'{} ./atalla ops lists all {}", name,
                             nearest.empty() ? ";" : fmt::format("; did you mean '{}'?", nearest), names.size()));
