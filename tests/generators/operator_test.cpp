@@ -39,6 +39,17 @@ TEST(Registry, NamesTheNearestOfAnUnknownOperator) {
                 testing::StartsWith("unknown operator 'wavelets'; ./atalla ops lists all "));
 }
 
+TEST(Registry, SaysWhereAnOperatorWithoutKernelsRuns) {
+    EXPECT_THAT(
+        error_of([] { find_operator("embedding"); }),
+        testing::MatchesRegex("operator 'embedding' has no kernel to tune or run: it runs on the host \\(rows of a table "
+                              "by token ids.*\\); ./atalla ops lists all [0-9]+ that have"));
+    EXPECT_THAT(error_of([] { find_operator("aten::split"); }),
+                testing::HasSubstr("it runs on the host (each part is a slice"));
+    EXPECT_THAT(error_of([] { find_operator("view"); }), testing::HasSubstr("it is a view, which costs nothing (the same"));
+    EXPECT_THAT(error_of([] { find_operator("arange"); }), testing::HasSubstr("it is computed when a graph is compiled"));
+}
+
 TEST(Registry, SpacesAreWellFormedForAnyNumberOfPads) {
     for (const char *name : {"ax01", "ax01-psum", "fsim"})
         for (int pads = 1; pads <= 4; pads++) {
@@ -205,6 +216,34 @@ TEST(Resolve, NoneStandsForWhatPyTorchTakesThen) {
         resolve({"aten::var.correction", {{"self", {{{4, 8}}}, nullptr}, {"dim", {}, {1}}, {"correction", {}, nullptr}}});
     ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
     EXPECT_EQ(found.workload->text(), find_operator("var").workload({{"shape", "4x8"}, {"dim", "1"}})->text());
+}
+
+TEST(Resolve, FindsTheWorkloadOfACall) {
+    AtenCall call{"aten::add.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {{{8}}}, {}}}};
+    Resolution found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.op->name(), "add");
+    EXPECT_EQ(found.inputs, (std::vector<size_t>{0, 1}));
+    // A number may stand for a tensor.
+    call = {"aten::mul.Tensor", {{"self", {{{4, 8}}}, {}}, {"other", {}, 2.5}}};
+    found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    // A list of tensors.
+    call = {"aten::cat", {{"tensors", {{{4, 8}}, {{2, 8}}}, {}}, {"dim", {}, 0}}};
+    found = resolve(call);
+    ASSERT_EQ(found.place, Resolution::Accelerator) << found.reason;
+    EXPECT_EQ(found.workload->outputs()[0].extents, (std::vector<int64_t>{8, 6}));
+}
+
+TEST(Resolve, SaysWhyThereIsNone) {
+    AtenCall call{"aten::add.Tensor", {{"self", {{{4}, ElementType::Int64}}, {}}, {"other", {}, 1}}};
+    Resolution found = resolve(call);
+    EXPECT_EQ(found.place, Resolution::Unsupported);
+    EXPECT_THAT(found.reason, HasSubstr("add: 'self' is int64, but the accelerator computes in bf16"));
+    EXPECT_EQ(resolve({"aten::view", {}}).place, Resolution::View);
+    EXPECT_EQ(resolve({"aten::arange", {}}).place, Resolution::Folded);
+    EXPECT_EQ(resolve({"aten::cumsum", {}}).place, Resolution::Host);
+    EXPECT_EQ(resolve({"aten::no_such_thing", {}}).reason, "no operator has the schema 'no_such_thing'");
 }
 
 }  // namespace
