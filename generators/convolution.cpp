@@ -23,6 +23,7 @@ public:
     ConvolutionPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
         : ConvolutionImage(shape, machine, point),
           row_unroll_(static_cast<int>(point["row_unroll"])),
+          kernel_parts_(static_cast<int>(point["kernel_parts"])),
           in_registers_(point["sums_in_registers"] != 0),
           back_at_end_(point["back_at_end"] != 0) {
         for (const Strips &strips : plan_.sizes)
@@ -225,16 +226,19 @@ private:
         for (int d = 1; d < 5; d++) out.output_buffer().dim(d).set_stride(strides[d]);
     }
 
-    void schedule_kernel(const Products &product) {
+    // K tiles of the kernel of 32 output channels that come together.
+    int kernel_tiles() const { return static_cast<int>(shape_.k_tiles()) / kernel_parts_; }
+
+    void schedule_kernel(const Products &product, const RVar &part) {
         Func filter = product.filter;
         const LoopLevel level = products_at(product);
-        filter.compute_at(level)
+        filter.compute_at(kernel_parts_ > 1 ? LoopLevel(product.sums, part) : level)
             .bound_extent(k, lanes)
             .bound_extent(o, lanes)
-            .bound_extent(t, static_cast<int>(shape_.k_tiles()))
+            .bound_extent(t, kernel_tiles())
             .vectorize(k, lanes);
         if (shape_.packed) {
-            two_slots(filter, tiles_of(out_) * blocks());
+            two_slots(filter, tiles_of(out_) * blocks() * kernel_parts_);
         } else {
             const int64_t slots = shape_.kernel_slots(machine_);
             const bool whole = slots == channel_tiles_;
@@ -262,7 +266,9 @@ private:
     }
 
     void schedule_product(Products &product) {
-        schedule_kernel(product);
+        // What parts bring follows each other where no first k tile is apart.
+        const RVar part("part_alike"), tile("tile_alike");
+        schedule_kernel(product, part);
         const int strip = product.strips.rows * plan_.strip_columns;
         Func sums = product.sums;
         Var pi("pi"), pu("p_unroll");
@@ -292,9 +298,14 @@ private:
             if (strip % static_cast<int>(machine_.pad.count) == 0)
                 finished.split(pi, pi, pu, static_cast<int>(machine_.pad.count));
         }
-        order.insert(order.end(), {r.y, r.z});
+        if (kernel_parts_ > 1) {
+            update.split(r.z, part, tile, kernel_tiles());
+            order.insert(order.end(), {r.y, tile, part});
+        } else {
+            order.insert(order.end(), {r.y, r.z});
+        }
         update.reorder(order).vectorize(o, lanes);
-        schedule_dot(product, sums, plan_.in_line ? r.y : r.z, column, o);
+        schedule_dot(product, sums, kernel_parts_ > 1 ? tile : plan_.in_line ? r.y : r.z, column, o);
     }
 
     void schedule_back() {
@@ -324,7 +335,7 @@ private:
         if (machine_.timed()) {
             if (results_by_channel() && !shape_.channels_last) kernel.layouts["planes"] = {0, plan_.tiles_turned_back()};
             for (const Products &product : products_)
-                if (along_taps()) kernel.lay_out(product.filter, {0, static_cast<int>(shape_.k_tiles())});
+                if (along_taps()) kernel.lay_out(product.filter, {0, kernel_tiles()});
         }
         return kernel;
     }
@@ -336,7 +347,7 @@ private:
         return {taps_, folded_ ? in_ * shape_.kernel_y : in_, out};
     }
 
-    const int row_unroll_;
+    const int row_unroll_, kernel_parts_;
     const bool in_registers_, back_at_end_;
 
     ImageParam f = tensor("F", f_extents()), bias = tensor("bias", shape_.bias_extents());

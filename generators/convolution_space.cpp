@@ -33,6 +33,12 @@ int64_t image_columns(const ConvolutionShape &shape) {
     return image_columns(shape, shape.width < lanes ? shape.width : tiles_of(shape.width) * lanes);
 }
 
+// Of a packed kernel of 32 output channels: two slots of its parts, or of the whole.
+int64_t kernel_rows(const ConvolutionShape &shape, const Point &point, int64_t slots) {
+    const int64_t parts = point["kernel_parts"];
+    return (parts > 1 ? 2 : slots) * lanes * shape.k_tiles() / parts;
+}
+
 // Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the
 // results, two slots of what follows itself.
 int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
@@ -51,8 +57,8 @@ int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine
     const int64_t finished = (leave + (!point["strips_alike"] ? out_tiles : plan.epilogue_apart(shape) ? 1 : 0)) * pixels;
     // A loop over places with the sums in the pads does not know the pad of each: then one has them all.
     return image * (point["sums_in_registers"] ? 1 : machine.pad.count) + brought +
-           (shape.packed ? outputs * filter * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel + finished +
-           (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
+           (shape.packed ? kernel_rows(shape, point, outputs) * static_cast<int64_t>(plan.sizes.size()) : filter) + raw_kernel +
+           finished + (point["sums_in_registers"] ? 0 : point["strip_rows"] * point["strip_columns"]) + 3 * lanes;
 }
 
 // Of parts: the image once with its padding, its weights and the results, two slots of each where several follow each other.
@@ -99,7 +105,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
         return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) +
                tiles_of(shape.out) + 3 * lanes;
     // One that is turned has a pad: its rows are written where a loop over them is.
-    all += shape.packed ? 2 * filter * static_cast<int64_t>(plan.sizes.size())
+    all += shape.packed ? kernel_rows(shape, point, 2) * static_cast<int64_t>(plan.sizes.size())
                         : machine.pad.count * filter + lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
     const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
     return all + finished +
@@ -115,6 +121,19 @@ int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machin
 // Do so many columns in straight-line code go round the pads, so that the pad of each is known?
 bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &machine) {
     return shape.columns() % unroll == 0 && (unroll == shape.columns() || unroll % machine.pad.count == 0);
+}
+
+// In parts where it takes more than an eighth of the pads: a transfer brings the k tiles of an output channel in a part, which
+// are few enough for it and enough to start the others beside.
+std::vector<int64_t> kernel_parts(const ConvolutionShape &shape, const Machine &machine) {
+    std::vector<int64_t> all = {1};
+    const int64_t tiles = shape.k_tiles(), fewest = 12;
+    if (!shape.packs_by_pads() || shape.rows_on_lanes() || !shape.packed || !machine.timed() ||
+        8 * lanes * tiles < machine.pad.count * machine.pad_rows())
+        return all;
+    for (int64_t together = fewest; together <= machine.sdma.max_rows; together++)
+        if (tiles % together == 0) all.push_back(tiles / together);
+    return all;
 }
 
 double weights_cycles(const Point &point) { return 40 * lanes / static_cast<double>(point["weight_unroll"]); }
@@ -190,6 +209,18 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                  "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: "
                  "pads have places in turns",
                  in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    space.parameter("kernel_parts", "parts in which the packed kernel of 32 output channels comes, one while another is used",
+                    kernel_parts(shape, machine));
+    space.constraint("parts of a kernel",
+                     {"kernel_parts", "rows", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
+                      "weight_unroll", "in_line", "in_parts"},
+                     "A kernel that comes in parts serves one strip of a block, whose sums are in registers.",
+                     [shape](const Point &point) {
+                         return point["kernel_parts"] == 1 ||
+                                (point["strip_columns"] == shape.columns() && point["strip_rows"] == point["rows"] &&
+                                 point["strips_alike"] && point["sums_in_registers"] && point["weight_unroll"] == lanes &&
+                                 !point["in_line"] && !point["in_parts"]);
+                     });
     space.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"},
                      "Places of parts have their sums in registers, and weights in straight-line code.",
                      [](const Point &point) {
@@ -235,11 +266,14 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                                     ? point["row_unroll"] == 1
                                     : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
                      });
-    space.constraint("cleared sums", {"sums_in_registers", "first_apart"},
-                     "Only sums in registers that the array forms are cleared; elsewhere the first k tile saves additions.",
-                     [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) {
-                         return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
-                     });
+    space.constraint(
+        "cleared sums", {"sums_in_registers", "first_apart", "kernel_parts"},
+        "Only sums in registers that the array forms are cleared, and those of a kernel that comes in parts, which "
+        "are alike then; elsewhere the first k tile saves additions.",
+        [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) {
+            if (point["kernel_parts"] > 1) return !point["first_apart"];
+            return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
+        });
     if (shape.channels_last)
         space.constraint(
             "places", {"image_at_once", "strips_alike", "back_at_end"},
@@ -258,7 +292,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
     space.constraint("pads",
                      {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
-                      "back_at_end", "channels", "in_line", "in_parts"},
+                      "back_at_end", "channels", "in_line", "in_parts", "kernel_parts"},
                      "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
@@ -288,7 +322,8 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
                 {"channels", shape.packs_by_pads() ? lanes : 1},
                 {"in_line", 0},
                 {"rows_together", 0},
-                {"in_parts", 0}};
+                {"in_parts", 0},
+                {"kernel_parts", 1}};
     }
     if (shape.band_rows() > 1)
         return {{"rows", shape.band_rows()},
@@ -304,7 +339,8 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
                 {"channels", 1},
                 {"in_line", 0},
                 {"rows_together", 0},
-                {"in_parts", 0}};
+                {"in_parts", 0},
+                {"kernel_parts", 1}};
     int64_t unroll = 1;
     while (!keeps_pads(shape, unroll, machine)) unroll++;
     return {{"rows", 1},
@@ -320,7 +356,8 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
             {"channels", 0},
             {"in_line", 0},
             {"rows_together", 0},
-            {"in_parts", 0}};
+            {"in_parts", 0},
+            {"kernel_parts", 1}};
 }
 
 // What a strip of so many places takes for 32 output channels, or for those that stream past its places.
@@ -357,10 +394,12 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
         strip_code = strip + psum_code +
                      (point["first_apart"] ? strip + psum_first + strip * psum_results
                                            : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
+    constexpr double part = 150;  // the waits and slots of a part of a kernel
+    const double parts = part * static_cast<double>(point["kernel_parts"] - 1);
     const double strip_misses =
         machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
     return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) +
-           (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses;
+           (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses + parts;
 }
 
 double convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
