@@ -8,6 +8,7 @@
 
 #include "generators/attention.h"
 #include "generators/attention_in_registers.h"
+#include "generators/attention_of_one_query.h"
 #include "generators/attention_space.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
@@ -36,17 +37,21 @@ public:
     // Small pads hold no tile of the keys beside one of the values.
     static bool in_registers(const Machine &machine) { return !machine.timed(); }
     Space space(const Machine &machine) const override {
+        if (has_one_query(shape_, machine)) return one_query_space(shape_, machine);
         return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine);
     }
     Point naive_point(const Machine &machine) const override {
+        if (has_one_query(shape_, machine)) return one_query_naive_point();
         return in_registers(machine) ? register_attention_naive_point(shape_, machine)
                                      : attention_naive_point(shape_.on(machine), machine);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
+        if (has_one_query(shape_, machine)) return attention_of_one_query(shape_, point);
         return in_registers(machine) ? attention_in_registers(shape_, machine, point)
                                      : attention(shape_.on(machine), machine, point);
     }
     double draft(const Machine &machine, const Point &point) const override {
+        if (has_one_query(shape_, machine)) return one_query_draft(shape_, point);
         return in_registers(machine) ? register_attention_draft(shape_, point)
                                      : attention_draft(shape_.on(machine), machine, point);
     }
@@ -97,12 +102,14 @@ protected:
         work.lanes.adds = problems * adds;
         work.lanes.exps = problems * seen;
         if (shape_.scale != 1) work.lanes.muls = problems * std::min(seen, shape_.queries * depth_tiles);
-        work.array_rows = problems * seen * (depth_tiles + width_tiles);
+        // The values of a single query are not for the array.
+        const int64_t turned = has_one_query(shape_, machine) ? 0 : width_tiles;
+        work.array_rows = problems * seen * (depth_tiles + turned);
         int64_t heads = 1;
         for (const AttentionBatch &dim : shape_.batch)
             if (dim.keys) heads *= dim.extent;
-        work.array_loads = heads * key_tiles * (depth_tiles + width_tiles);
-        work.array_tiles = heads * key_tiles * (depth_tiles + width_tiles);
+        work.array_loads = heads * key_tiles * (depth_tiles + turned);
+        work.array_tiles = heads * key_tiles * (depth_tiles + turned);
         work.rows_loaded = shape_.queries * depth_tiles;
         work.rows_stored = problems * shape_.queries * width_tiles;
         return work;
@@ -163,6 +170,16 @@ private:
 
 void demand(bool condition, const std::string &message) {
     if (!condition) throw Error("scaled_dot_product_attention: " + message);
+}
+
+// Heads of one query each that share keys and values are the queries of one head, wherever their tensors have them.
+void share_keys(AttentionShape &shape) {
+    if (shape.queries != 1 || shape.causal || shape.batch.empty() || shape.batch.back().keys) return;
+    if (shape.mask && !shape.batch.back().mask) return;
+    shape.queries = shape.batch.back().extent;
+    shape.batch.pop_back();
+    if (shape.head_dims > 0) shape.head_dims--;
+    std::erase_if(shape.heads_inside, [](char tensor) { return tensor == 'q' || tensor == 'o'; });
 }
 
 std::unique_ptr<Workload> make(const WorkloadRequest &request) {
@@ -238,6 +255,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
     for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()})
         demand(size > 0, "a tensor is empty, so there is nothing to compute");
     shape.causal = request.flag("is_causal");
+    share_keys(shape);
     shape.scale = request.given("scale") ? request.number("scale") : 1 / std::sqrt(static_cast<double>(shape.depth));
     demand(std::isfinite(shape.scale), "the scale must be a finite number");
     const int64_t key_block = request.integer("key_block");
@@ -261,9 +279,10 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.card.algorithm =
         "two passes over the scores, which stay in the pads: the largest of a row, then exp and its sums, p V and p 1 through "
         "the array; long rows by blocks of keys whose sums are joined (online); causal: tiles that a block of queries does not "
-        "see are left out";
+        "see are left out; one query a head: p V in lanes";
     row.card.space =
-        "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads";
+        "queries whose scores are in the pads together, those of a block, unrolling of softmax rows and of weight loads; one "
+        "query a head: heads that go through each step together, keys that come at a time";
     row.card.bound =
         "lanes (comparisons, differences, sums over tiles, exp), array, DRAM, pads, issue; causal: only tiles that are seen";
     row.card.reference = "float64; a row without visible keys gives 0";
