@@ -58,9 +58,9 @@ struct AttentionShape {
     // As it is computed where nothing was said of key_tiles: all keys at once if the pads hold them beside a block of queries,
     // else by blocks.
     AttentionShape on(const Machine &machine) const;
-    // Of a point: queries of a block, which one load of keys and values serves; blocks between which their rows and scores stay
-    // in the pads.
-    int64_t block_rows(const Point &point) const { return std::min(point["row_unroll"], queries); }
+    // Of a point: queries of a block, which one load of keys and values serves, in whole groups of four at most; blocks between
+    // which their rows and scores stay in the pads.
+    int64_t block_rows(const Point &point) const { return std::min(point["row_unroll"], ceil_div(queries, 4) * 4); }
     int64_t blocks_together(const Point &point) const { return std::max<int64_t>(1, point["rows"] / block_rows(point)); }
     // Are the tiles of 32 keys that no query of a block of so many rows sees left out? Where rows are not whole every block
     // sees two at least, since loops over tiles overlap their iterations.

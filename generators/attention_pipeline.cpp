@@ -40,7 +40,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       key(tensor("K", shape.k_extents())),
       value(tensor("V", shape.v_extents())),
       mask(tensor("mask", shape.mask_extents())),
-      columns(0, width_, "columns"),
+      columns(0, width_ > lanes ? static_cast<int>(tiles_of(width_)) * static_cast<int>(lanes) : width_, "columns"),
       beyond(width_, std::max(width_tiles_ * lanes - width_, 1), "beyond"),
       scored(0, key_tiles_, "scored_varying"),
       summed(0, key_tiles_, "summed_varying"),
@@ -488,24 +488,22 @@ void AttentionPipeline::schedule_values() {
         .bound_extent(c, in_columns || turns_all_ ? 1 : tiles_of(width_));
     Vt.bound_extent(d, width_tiles_ * lanes).bound_extent(tt, key_tiles_);
     if (!turns_all_) Vt.vectorize(k, lanes);
-    // All tiles are alike, or there is one.
+    // All tiles are alike: behind the last column are zeros, or there is one tile.
     const int of_tile = std::min(width_, lanes);
-    const bool whole_tiles = width_ % of_tile == 0;
     Stage turning = turns_all_ ? Stage(Vt) : Vt.update();
     const VarOrRVar inside = turns_all_ ? VarOrRVar(Var("ci")) : VarOrRVar(RVar("ci")),
                     several = turns_all_ ? VarOrRVar(Var("c_unroll")) : VarOrRVar(RVar("c_unroll"));
     turning.split(turns_all_ ? VarOrRVar(d) : VarOrRVar(columns.x), co, inside, of_tile,
                   turns_all_ ? TailStrategy::Auto : TailStrategy::GuardWithIf);
-    if (whole_tiles) turning.split(inside, inside, several, std::gcd(of_tile, turn_unroll_));
-    std::vector<VarOrRVar> turned = {k, inside};
-    if (whole_tiles) turned.insert(turned.begin() + 1, several);
+    turning.split(inside, inside, several, std::gcd(of_tile, turn_unroll_));
+    std::vector<VarOrRVar> turned = {k, several, inside};
     const bool by_columns = heads_come || streams_;
     if (by_columns)
         turned.insert(turned.end(), {tt, co});
     else
         turned.insert(turned.end(), {co, tt});
     turning.reorder(turned).vectorize(k, lanes);
-    schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : co, whole_tiles ? several : inside, k, turn_unroll_);
+    schedule_dot(turn, Vt, by_columns ? VarOrRVar(tt) : co, several, k, turn_unroll_);
     if (has_ones()) Vt.update(1).vectorize(k, lanes);
     in_pads({Vs, Vt});
 }

@@ -140,10 +140,12 @@ AttentionShape AttentionShape::on(const Machine &machine) const {
 
 Space attention_space(const AttentionShape &shape, const Machine &machine) {
     std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
-    // Of the largest blocks also as many that leave few rows of the last one empty.
-    const int64_t even = ceil_div(ceil_div(shape.queries, ceil_div(shape.queries, largest_block)), 2) * 2;
-    for (int64_t unroll : {int64_t{8}, int64_t{16}, int64_t{32}, even, largest_block}) {
-        const int64_t block = std::min(unroll, shape.queries), blocks = ceil_div(shape.queries, block);
+    // Of the largest blocks also as many that leave few rows of the last one empty, in whole groups of two and of four.
+    const int64_t least = ceil_div(shape.queries, ceil_div(shape.queries, largest_block));
+    const int64_t in_fours = round_up<int64_t, int64_t>(least, 4);
+    for (int64_t unroll : {int64_t{8}, int64_t{16}, int64_t{32}, ceil_div(least, 2) * 2, in_fours, largest_block}) {
+        const int64_t block = unroll == in_fours ? unroll : std::min(unroll, shape.queries),
+                      blocks = ceil_div(shape.queries, block);
         row_unrolls.insert(block);
         for (int64_t together = 1; together <= blocks && together * block <= 1024; together++)
             if (divides(together, blocks)) rows.insert(together * block);

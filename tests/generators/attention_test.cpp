@@ -223,6 +223,32 @@ TEST(Attention, HasOneQueryOfEachHead) {
     }
 }
 
+// Blocks of queries have rows behind the last query where these make groups of four: of one block and of two, with a mask that
+// leaves tiles out, of several heads. Columns of values that are no whole tile are turned as one, with zeros behind them.
+TEST(Attention, FillsGroupsAndTiles) {
+    struct Case {
+        std::string shape;
+        int64_t rows, row_unroll, heads, stream;
+        WorkloadArguments more;
+    };
+    for (const Case &c :
+         {Case{"8x49x32,8x49x32,8x49x40", 52, 52, 8, 0, {}}, Case{"2x49x20,2x70x20,2x70x33", 52, 52, 2, 32, {}},
+          Case{"2x100x40,2x77x40,2x77x70", 104, 52, 2, 0, {}}, Case{"50x33,50x33,50x40", 52, 52, 1, 0, {{"is-causal", "true"}}},
+          Case{"2x37x20,2x300x20,2x300x40", 40, 40, 2, 0, {}}, Case{"3x20,70x20,70x40,3x70", 4, 4, 1, 0, {}}}) {
+        SCOPED_TRACE(c.shape);
+        WorkloadArguments arguments = c.more;
+        arguments["shape"] = c.shape;
+        const Machine machine = find_machine("ax01");
+        const std::shared_ptr<const Workload> workload = find_operator(name).workload(arguments);
+        Point point = {
+            {"rows", c.rows}, {"row_unroll", c.row_unroll}, {"softmax_unroll", 4}, {"weight_unroll", 32}, {"heads", c.heads}};
+        if (c.stream > 0) point.set("stream", c.stream);
+        point = by_blocks(*workload, machine, point);
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
 // Heads of one query each that share keys and values run as the queries of one head, wherever these lie: the same program.
 TEST(Attention, SharesTheKeysOfOneQuery) {
     const WorkloadArguments shared = {{"enable-gqa", "true"}};
