@@ -435,8 +435,9 @@ void AttentionPipeline::schedule_out() {
 }
 
 void AttentionPipeline::schedule_keys() {
+    const bool by_tiles = streams_ && keys_ % lanes == 0 && key_tiles_ > 1;
     for (Func f : Ks) {
-        if (streams_ && keys_ % lanes == 0) {
+        if (by_tiles) {
             f.compute_at(X, streamed[2]).hoist_storage(out, io).ring_buffer(2);
         } else if (key_blocks_ > 1) {
             come_by_blocks(f);
@@ -448,7 +449,7 @@ void AttentionPipeline::schedule_keys() {
             at_head(f);
             of_heads(f, &AttentionBatch::keys);
         }
-        f.vectorize(k, lanes).bound_extent(t, (streams_ && keys_ % lanes == 0 ? 1 : key_tiles_) * lanes);
+        f.vectorize(k, lanes).bound_extent(t, (by_tiles ? 1 : key_tiles_) * lanes);
         in_pads({f});
     }
 }
@@ -472,11 +473,15 @@ void AttentionPipeline::schedule_values() {
     // the next tile of keys where all tiles are alike.
     const bool heads_come = shape_.comes_by_heads(machine_, heads_);
     const bool in_tiles = shape_.values_by_tiles(machine_, heads_, streams_);
-    const bool in_columns = streams_ && !in_tiles && !heads_come && width_ % lanes == 0 && width_ > lanes;
+    // Those of a head, too, where each pad has several transfers for a column: these start out of the loop over its tiles.
+    const bool many_transfers = keys_ % lanes == 0 && keys_ > machine_.pad.count * lanes,
+               in_columns = (heads_come ? many_transfers : streams_ && !in_tiles) && width_ % lanes == 0 && width_ > lanes;
     if (key_blocks_ > 1)
         come_by_blocks(Vs);
     else if (in_columns)
-        Vs.compute_at(LoopLevel(Vt, co)).hoist_storage_root().ring_buffer(2);
+        (heads_come ? Vs.compute_at(LoopLevel(Vt, co)).hoist_storage(out, io)
+                    : Vs.compute_at(LoopLevel(Vt, co)).hoist_storage_root())
+            .ring_buffer(2);
     else if (heads_come)
         Vs.compute_at(Vt, batch_.var(0)).hoist_storage(out, io).ring_buffer(2);
     else if (in_tiles)

@@ -184,7 +184,10 @@ TEST(Attention, StreamsWholeRows) {
                2,
                16,
                {{"is-causal", "true"}, {"enable-gqa", "true"}, {"scale", "-0.3"}}},
-          Case{"2x256x20,2x256x20,2x256x40", 256, 64, 2, 1, 16, causal}}) {
+          Case{"2x256x20,2x256x20,2x256x40", 256, 64, 2, 1, 16, causal},
+          // One tile of keys, which no other follows; values whose columns take several transfers a pad.
+          Case{"2x23x2,2x32x2,2x32x38", 32, 16, 8, 1, 32, {}}, Case{"64x32,32x32,32x32", 64, 32, 8, 1, 16, {}},
+          Case{"3x32x20,3x160x20,3x160x64", 32, 32, 4, 3, 16, {}}}) {
         const Machine &machine = machines[number++ % machines.size()];
         SCOPED_TRACE(fmt::format("{} on {}, {}", c.shape, machine.name, number));
         WorkloadArguments arguments = c.more;
