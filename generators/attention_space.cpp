@@ -186,8 +186,8 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
     }
     if (shape.may_sum_groups(machine)) {
         // The largest scores of a group are found together: of what is straight-line code without groups one choice stands for
-        // all.
-        constexpr int64_t group = 16;
+        // all. Groups are no larger than a block of few queries.
+        const int64_t group = shape.queries > 8 ? 16 : shape.queries > 4 ? 8 : 4;
         space.parameter(
             "sum_unroll",
             "queries whose weights are summed by one row of the array; 0: by a column of ones behind those of the values",
@@ -195,7 +195,7 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
         std::vector<std::string> parameters = {"row_unroll", "softmax_unroll", "sum_unroll"};
         if (shape.may_stream(machine)) parameters.push_back("stream");
         space.constraint("summed groups", parameters, "Queries of a block are summed in whole groups.",
-                         [shape](const Point &point) {
+                         [shape, group](const Point &point) {
                              return point["sum_unroll"] == 0 ||
                                     (AttentionShape::streamed(point) == 0 &&
                                      divides(point["sum_unroll"], shape.block_rows(point)) && point["softmax_unroll"] == group);
