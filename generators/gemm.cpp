@@ -371,7 +371,11 @@ private:
                 two_slots(Bs, col_blocks_);
         } else {
             // Where the pads are small, the tile and the identity pass through registers.
-            if (machine_.timed()) identity.compute_root().bound(i, 0, lanes);
+            if (machine_.timed()) {
+                // Its rows go round the pads where the pad of each is known.
+                identity.compute_root().bound(i, 0, lanes);
+                if (lanes % machine_.pad.count == 0) identity.split(i, i, iu, static_cast<int>(machine_.pad.count));
+            }
             identity.bound(k, 0, lanes).vectorize(k, lanes);
             Bs.vectorize(k, lanes);
             if (b_resident_) {
@@ -598,7 +602,7 @@ private:
     Expr sums_;
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"},
         mo{straight_ ? "mo_unroll" : "mo"}, mi{"mi"}, mp{"mp"}, w{"w"}, wi{"w_unroll"}, mu{"m_unroll"}, fu{"f_unroll"}, i{"i"},
-        nt{"nt"}, u{"u"};
+        iu{"i_unroll"}, nt{"nt"}, u{"u"};
     RVar ro{"ro"}, ri{"ri"};
     Func As{named("As")}, Bs{named("Bs")}, Bk{named("Bk")}, identity{named("identity")}, Wt{named("Wt")}, Pt{named("Pt")},
         bs{named("bs")}, Ds{named("Ds")}, W{named("W")}, P{named("P")}, W0{named("W0")}, P0{named("P0")}, W1{named("W1")},

@@ -235,6 +235,23 @@ TEST_F(Gemm, RowsThatRunLaterFindTheirWeights) {
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
+// A row of the identity follows the other into the array in each cycle, which takes more than one pad.
+TEST_F(Gemm, RowsOfTheIdentityGoRoundThePads) {
+    if (!machine.timed() || lanes % machine.pad.count != 0) GTEST_SKIP() << "rows that are made, or in one pad";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "64x64x64"}, {"b-layout", "kn"}});
+    const Point point = Point::parse(
+        "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_"
+        "pass=0,row_unroll=1,"
+        "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
+    codegen::CompileOptions options;
+    options.dump_after = "pack";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    Evaluator(workload, machine).compile(point, options);
+    for (int64_t row = 0; row < lanes; row++)
+        EXPECT_NE(text.find(fmt::format("identity[{}] pad {}", row, row % machine.pad.count)), std::string::npos) << row;
+}
+
 // With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.
 TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     if (!machine.timed() || machine.sa.psum_in) GTEST_SKIP() << "no sums that run later";
