@@ -345,6 +345,7 @@ ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTab
             placed.same_until = std::min(placed.same_until, graph.cycle[chain[c]] - waits_for_end(graph, chain[c]));
             continue;
         }
+        if (!overlapping_ && place_by_exchange(graph, table, chain, c, window, interval, start)) continue;
         while (c-- > 0) {
             if (!is_marker(graph.ops[chain[c]])) table.release(claims_[chain[c]], graph.cycle[chain[c]]);
             graph.cycle[chain[c]] = -1;
@@ -353,6 +354,27 @@ ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTab
         break;
     }
     return placed;
+}
+
+bool ModuloScheduler::place_by_exchange(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, size_t c,
+                                        const std::vector<int> &window, int interval, int start) const {
+    const int i = chain[c];
+    const Unit unit = info(graph.ops[i].opcode).unit;
+    if (!is_lane_operation(graph.ops[i].opcode) || unit != full_unit(graph, interval)) return false;
+    for (size_t other = 0; other < c; other++) {
+        const int j = chain[other], before = graph.cycle[j];
+        if (info(graph.ops[j].opcode).unit != unit) continue;
+        table.release(claims_[j], before);
+        graph.cycle[j] = -1;
+        if (place(graph, table, i, window[i], interval, start)) {
+            if (place(graph, table, j, window[j], interval, start)) return true;
+            table.release(claims_[i], graph.cycle[i]);
+            graph.cycle[i] = -1;
+        }
+        table.take(claims_[j], before);
+        graph.cycle[j] = before;
+    }
+    return false;
 }
 
 bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {

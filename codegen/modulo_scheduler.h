@@ -82,6 +82,10 @@ private:
     Placed place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, const std::vector<int> &window,
                  int interval, int start) const;
     bool place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
+    // Of a lane unit without a cycle to spare, the last operations may find none of those that are left, where packets read
+    // their banks: another one of the unit takes such a cycle and leaves its own.
+    bool place_by_exchange(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain, size_t c,
+                           const std::vector<int> &window, int interval, int start) const;
     // In these cycles, the wanted one if that is free.
     bool place_between(ScheduleGraph &graph, ResourceTable &table, int i, int first, int last) const;
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are

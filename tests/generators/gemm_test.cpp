@@ -252,6 +252,22 @@ TEST_F(Gemm, RowsOfTheIdentityGoRoundThePads) {
         EXPECT_NE(text.find(fmt::format("identity[{}] pad {}", row, row % machine.pad.count)), std::string::npos) << row;
 }
 
+// Where the adder has no cycle to spare, each of its operations finds one in which its packet leaves it the register banks: a
+// row of a large block costs no more than one of a smaller block.
+TEST_F(Gemm, AVisitOfManyRowsKeepsTheAdderBusy) {
+    if (machine.name != "ax01") GTEST_SKIP() << "a machine whose adder forms the sums";
+    const auto cycles_a_row = [&](int rows) {
+        const Point point = Point::parse(
+            "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=24,k_ends_apart=0,m_outer=1,pads_split=0,"
+            "row_pass=0,row_unroll=1,slots=2,sums_in_registers=1,weight_unroll=32,rows=" +
+            std::to_string(rows));
+        const Evaluator evaluator(op.workload({{"shape", fmt::format("{}x64x768", rows)}}), machine);
+        EXPECT_EQ(evaluator.verify(point), "");
+        return static_cast<double>(evaluator.evaluate(point).cycles) / rows;
+    };
+    EXPECT_LT(cycles_a_row(128), 1.03 * cycles_a_row(120));
+}
+
 // With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.
 TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     if (!machine.timed() || machine.sa.psum_in) GTEST_SKIP() << "no sums that run later";
