@@ -166,6 +166,7 @@ private:
 
     // Tiles of columns stay where they are, so that the last one may have some alone.
     bool partial_tiles() const { return reader_ != nullptr && n_size_ % lanes != 0; }
+    bool a_resident() const { return GemmPlan(shape_, machine_, point_).a_resident; }
     // All rows of A are made before the product.
     bool makes_all() const { return shape_.prologue && point_["prologue_rows"] > 0; }
     // Rows of A and of the result pass through the pads in parts of a block.
@@ -340,7 +341,8 @@ private:
 
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
     void schedule_operands() {
-        As.bound_storage(m, makes_all() ? round_up(m_size_, static_cast<int>(machine_.pad.count)) : stored_rows_);
+        As.bound_storage(m,
+                         makes_all() || a_resident() ? round_up(m_size_, static_cast<int>(machine_.pad.count)) : stored_rows_);
         if (!prologue_) As.vectorize(k, lanes);
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
@@ -351,6 +353,8 @@ private:
             prologue_->make_rows(As, k, kt, last().out, last().mo);
         else if (inner_)
             make_rows();
+        else if (a_resident())
+            As.compute_root();
         else if (in_passes())
             As.compute_at(C, mp);
         else if (whole_)
@@ -361,7 +365,7 @@ private:
             Bs.compute_at(columns());
         else if (!whole_)
             Bs.compute_at(sums(), ro);
-        if (whole_ && !in_passes() && !shape_.makes_rows()) two_slots(As, row_blocks_);
+        if (whole_ && !in_passes() && !shape_.makes_rows() && !a_resident()) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && (row_blocks_ == 1 || n_size_ % lanes != 0))
                 Bs.compute_root();

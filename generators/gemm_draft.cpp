@@ -26,6 +26,8 @@ constexpr double start_overhead = 472, miss_overhead = 4;
 constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68,
                  epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
+// The loop that transposes tiles in a nest, with its first and last iterations: of 128 rows, k of 768.
+constexpr double transposing_code = 240;
 // Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
 constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
 // Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in
@@ -72,8 +74,10 @@ double epilogue_operations(const GemmShape &shape) {
 
 // What a transfer of B takes by the rows of the memory, pages, that the pads are in at once, where it would take one.
 double row_order_cost(const GemmShape &shape, const Machine &machine, const Point &point) {
-    const int64_t row = 2 * shape.k, page = machine.dram.row_bytes, apart = point["b_block"] * row;
-    if (!point["b_row_major"]) return row < page ? 1 : one_group_cost;
+    // B as [k][n] comes along its own rows, in whatever order its transposed tiles lie.
+    const int64_t row = 2 * (shape.b_transposed ? shape.k : shape.n), page = machine.dram.row_bytes,
+                  apart = point["b_block"] * row;
+    if (!point["b_row_major"] || !shape.b_transposed) return row < page ? 1 : one_group_cost;
     constexpr int64_t rows_of_a_page = 8;
     if (apart < page) return point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
     // Each pad is in a page of its own. Blocks begin anywhere in one.
@@ -123,6 +127,7 @@ struct Code {
         all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) +
               (result_code + epilogue_code * epilogue) * unrolled + loop_code * static_cast<double>(loops) +
               (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
+        if (!shape.b_transposed && !plan.b_resident && plan.m_outer) all += transposing_code;
     }
     double visit, all;
     bool straight;  // both k tiles of a block in one piece
@@ -179,7 +184,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double a_bytes = shape.inner ? 0 : 2 * static_cast<double>(shape.m * shape.k),
                  b_bytes = 2 * static_cast<double>(shape.n * shape.k);
     const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks)
-                                       : b_bytes + a_bytes * (shape.makes_rows() ? 1 : col_blocks)) +
+                                       : b_bytes + a_bytes * (shape.makes_rows() || plan.a_resident ? 1 : col_blocks)) +
                          2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
     const double transfers = bytes / bytes_per_cycle * along_k,

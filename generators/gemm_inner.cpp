@@ -54,7 +54,8 @@ void add_inner(Space &space, const GemmShape &shape, const Machine &machine) {
             if (is_shared(name)) names.push_back(name);
             if (is_own(name)) names.push_back(prefix + name);
         }
-        if (names.empty() || constraint.name == "pads") continue;  // one for all buffers together
+        // One for all buffers together; and what only an A that is an input has.
+        if (names.empty() || constraint.name == "pads" || constraint.name == "A resident") continue;
         // Asked very often: only what it is about is looked up.
         space.constraint(
             "inner product: " + constraint.name, names, constraint.protects,

@@ -13,11 +13,13 @@ namespace {
 
 constexpr int64_t element_bytes = 2;
 
-// Bytes that cross the bus. What the inner loop of the blocks walks over comes again for each pass of it, but for B where it
+// Bytes that cross the bus. What the inner loop of the blocks walks over comes again for each pass of it, but for what
 // stays in the pads; where k tiles come in parts, both come for each block. Rows of A that the kernel makes are made once.
 int64_t bytes(const GemmShape &shape, const GemmPlan &plan) {
     const bool whole = plan.k_block == plan.k_tiles;
-    const int64_t passes_a = shape.inner ? 0 : shape.prologue || (whole && plan.m_outer) ? 1 : plan.col_blocks;
+    const int64_t passes_a = shape.inner                                                    ? 0
+                             : shape.prologue || plan.a_resident || (whole && plan.m_outer) ? 1
+                                                                                            : plan.col_blocks;
     const int64_t passes_b = whole && (!plan.m_outer || plan.b_resident) ? 1 : plan.row_blocks;
     return element_bytes * (shape.m * shape.k * passes_a + shape.n * shape.k * passes_b + shape.m * shape.n);
 }

@@ -25,6 +25,7 @@ struct GemmPlan {
           m_outer(point["m_outer"] != 0),
           straight(point["blocks_unrolled"] != 0),
           alike(point.contains("k_alike") && point["k_alike"] != 0),
+          a_resident(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks > 1),
           b_resident(point["b_resident"] != 0 && col_blocks > 1),
           ahead(machine.timed() && k_block == k_tiles),
           bias_at_once(slots == 1 && shape.starts_with_bias() && shape.n % lanes == 0) {}
@@ -39,11 +40,11 @@ struct GemmPlan {
     int64_t k_block;            // k tiles that come at once
     int64_t slots;              // of each buffer that transfers fill or empty
     bool sums_in_registers, m_outer;
-    bool straight;  // no loops over blocks
-    bool alike;     // the first k tile has no code of its own
-    bool b_resident;
-    bool ahead;         // operands come a block ahead, in two slots
-    bool bias_at_once;  // all of the bias, which the first sums wait for, where operands come at once
+    bool straight;                // no loops over blocks
+    bool alike;                   // the first k tile has no code of its own
+    bool a_resident, b_resident;  // all of it stays in the pads
+    bool ahead;                   // operands come a block ahead, in two slots
+    bool bias_at_once;            // all of the bias, which the first sums wait for, where operands come at once
 };
 
 }  // namespace atalla

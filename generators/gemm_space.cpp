@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
+constexpr int64_t few_elements = 3 * 160 * 160;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
 
 // Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as possible,
@@ -36,6 +37,12 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
     return {values.begin(), values.end()};
 }
 
+// What is little comes again in little time. The pads of each block of rows are those of the first.
+bool a_may_stay(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && !shape.makes_rows() && shape.batch.empty() && !shape.blocked_sums && shape.n > lanes &&
+           shape.m % machine.pad.count == 0 && shape.m * shape.k > few_elements;
+}
+
 }  // namespace
 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves) {
@@ -46,9 +53,10 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
     const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
-    int64_t rows = shape.prologue ? prologue_pad_rows(shape, machine, point)
-                   : shape.inner  ? inner_pad_rows(shape, machine, point)
-                                  : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
+    int64_t rows = shape.prologue    ? prologue_pad_rows(shape, machine, point)
+                   : shape.inner     ? inner_pad_rows(shape, machine, point)
+                   : plan.a_resident ? ceil_div(shape.m, machine.pad.count) * machine.pad.count * plan.k_block
+                                     : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
     rows += b_slots * lanes * plan.k_block;
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
     if (!shape.b_transposed && machine.timed())
@@ -85,7 +93,6 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
     std::vector<int64_t> slots = {2}, splits = {0}, alike = {0};
-    constexpr int64_t few_elements = 3 * 160 * 160;
     if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed &&
         shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
         slots = {1, 2};
@@ -161,6 +168,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
             return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
         });
     std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
+    if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
     if (shape.prologue) {
         add_prologue(space, shape, machine);
         for (const Parameter &parameter : space.parameters)
@@ -213,6 +221,17 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) &&
                                                              point["k_block"] == k_tiles);
                      });
+    if (a_may_stay(shape, machine)) {
+        space.choice("a_resident", "1: all of A stays in the pads while blocks of columns pass, 0: two blocks of rows", {0, 1});
+        space.constraint("A resident", {"a_resident", "m_outer", "rows", "k_block", "slots"},
+                         "A stays where whole blocks of rows, with all their k tiles, pass within blocks of columns.",
+                         [=](const Point &point) {
+                             const int64_t rows = point["rows"];
+                             return point["a_resident"] == 0 ||
+                                    (point["m_outer"] == 0 && point["slots"] == 2 && point["k_block"] == k_tiles &&
+                                     rows < shape.m && rows % round == 0 && shape.m % rows == 0);
+                         });
+    }
     if (shape.inner) {
         // The first point takes the least room: where that is too much, no other need be looked at.
         const Point first = gemm_naive_point(shape, machine);
@@ -239,6 +258,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
                    {"weight_unroll", lanes % round == 0 ? round : lanes},
                    {"row_unroll", 1}};
     for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
+    if (a_may_stay(shape, machine)) point.set("a_resident", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
@@ -263,6 +283,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.alike) text += ", all k tiles alike";
     if (plan.straight) text += ", all blocks in straight-line code";
     text += plan.m_outer ? "; columns pass within a block of rows" : "; rows pass within a block of columns";
+    if (plan.a_resident) text += ", all of A kept in the pads";
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
                             : "";
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());

@@ -16,6 +16,7 @@
 #include "isa/instruction.h"
 #include "isa/vectors.h"
 #include "schedules/random.h"
+#include "schedules/space.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/settings.h"
 
@@ -266,6 +267,28 @@ TEST_F(Gemm, AVisitOfManyRowsKeepsTheAdderBusy) {
         return static_cast<double>(evaluator.evaluate(point).cycles) / rows;
     };
     EXPECT_LT(cycles_a_row(128), 1.03 * cycles_a_row(120));
+}
+
+// A that stays in the pads comes once, however many blocks of columns pass.
+TEST_F(Gemm, RowsOfAThatStayComeOnce) {
+    if (!machine.timed() || 64 % machine.pad.count != 0) GTEST_SKIP() << "A does not stay";
+    const Point point = Point::parse(
+        "a_resident=1,b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=20,k_ends_apart=0,m_outer=0,"
+        "pads_split=0,row_pass=0,row_unroll=1,rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
+    for (const char *layout : {"nk", "kn"}) {
+        const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x640"}, {"b-layout", layout}});
+        EXPECT_EQ(violation(workload->space(machine), point), "") << layout;
+        const Evaluator evaluator(workload, machine);
+        EXPECT_EQ(evaluator.verify(point), "") << layout;
+        codegen::CompileOptions options;
+        options.dump_after = "overlap";
+        std::string text;
+        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+        evaluator.compile(point, options);
+        const size_t nest = text.find("for C_out.no");
+        ASSERT_NE(nest, std::string::npos) << text;
+        EXPECT_EQ(text.find("scpad.ld As", nest), std::string::npos) << text;
+    }
 }
 
 // With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.
