@@ -306,6 +306,18 @@ TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     EXPECT_LT(workload->draft(machine, turned), workload->draft(machine, in_pads));
 }
 
+// Tiles that are transposed in a nest add a loop to it, with which large blocks leave the instruction cache.
+TEST_F(Gemm, TheDraftKnowsTheCodeThatTransposes) {
+    if (machine.name != "ax01") GTEST_SKIP() << "an instruction cache and an adder";
+    const std::shared_ptr<const Workload> workload =
+        op.workload({{"shape", "128x3072x768"}, {"b-layout", "kn"}, {"bias", "true"}});
+    const std::string common =
+        "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=24,k_ends_apart=0,pads_split=0,row_pass=0,"
+        "row_unroll=1,slots=2,sums_in_registers=1,weight_unroll=32,";
+    EXPECT_LT(workload->draft(machine, Point::parse(common + "a_resident=1,m_outer=0,rows=64")),
+              workload->draft(machine, Point::parse(common + "a_resident=0,m_outer=1,rows=128")));
+}
+
 // Rows of B that pads take from pages of one bank group, or of one bank, come at a fraction of the rate.
 TEST_F(Gemm, TheDraftKnowsWhichRowsOfBShareABankGroup) {
     if (machine.name != "ax01") GTEST_SKIP() << "the banks of one machine";
