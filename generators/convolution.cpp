@@ -99,12 +99,20 @@ private:
         const Expr tap = tb * lanes + k;
         inside = inside && tap < taps_ && o < out_;
         raw_kernel(k, l, o, tb, cb, g) = bf16(0.0f);
-        raw_kernel(k, l, o, tb, cb, g) =
-            select(inside, f(min(tap, taps_ - 1), min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+        if (shape_.merged > 1) {
+            const Expr of = own_.z * out_of_group() + own_.y;
+            raw_kernel(k, own_.z * in_of_group() + own_.x, of, tb, cb, g) =
+                select(tap < taps_, f(min(tap, taps_ - 1), own_.x, g * out_ + of), undef<BFloat>());
+        } else {
+            raw_kernel(k, l, o, tb, cb, g) =
+                select(inside, f(min(tap, taps_ - 1), min(channel, width - 1), g * out_ + min(o, out_ - 1)), undef<BFloat>());
+        }
         turn(turned_kernel, raw_kernel(k, w, o, tb, cb, g), k, tb, {o, cb, g});
         filter(k, o, t, g) = undef<BFloat>();
         filter(k, o, tap_of.x * channel_tiles_ + tap_of.y, g) = bf16(turned_kernel.part(k, tap_of.x, o, tap_of.y, g));
     }
+    int in_of_group() const { return in_ / static_cast<int>(shape_.merged); }
+    int out_of_group() const { return out_ / static_cast<int>(shape_.merged); }
     void define_product(Products &product) {
         const auto &[first, count, rows] = product.strips;
         const Expr channel = co * lanes + w;
@@ -243,6 +251,7 @@ private:
             const int64_t slots = shape_.kernel_slots(machine_);
             const bool whole = slots == channel_tiles_;
             raw_kernel.vectorize(k, lanes).bound_extent(l, lanes).bound_extent(o, lanes);
+            if (shape_.merged > 1) raw_kernel.update().reorder(k, own_.x, own_.y, own_.z);
             RVar to("to"), ti("ti");
             filter.update().split(tap_of.x, to, ti, std::min(taps_, lanes), TailStrategy::GuardWithIf);
             if (whole) {
@@ -344,7 +353,7 @@ private:
         const int64_t out = shape_.out * shape_.groups;
         if (shape_.rest_rows() > 0) return {shape_.k_tiles() * lanes, out};
         if (shape_.packed) return {folded_ ? taps_ * channel_tiles_ * in_ * lane_rows_ : taps_ * in_, out};
-        return {taps_, folded_ ? in_ * shape_.kernel_y : in_, out};
+        return {taps_, folded_ ? in_ * shape_.kernel_y : in_of_group(), out};
     }
 
     const int row_unroll_, kernel_parts_;
@@ -356,6 +365,8 @@ private:
     Turn turned_kernel{"turned_kernel"}, back{"back"};
     std::vector<Products> products_;
     RDom tap_of{0, taps_, 0, channel_tiles_, "tap_of"};
+    // Channels and output channels of a group of the convolution, and such groups that are one.
+    RDom own_{0, in_of_group(), 0, out_of_group(), 0, static_cast<int>(shape_.merged), "own"};
 };
 
 }  // namespace
@@ -416,7 +427,7 @@ KernelElement ConvolutionShape::element_of(int64_t tile, int64_t lane) const {
 
 ConvolutionShape ConvolutionShape::in_one_line() const {
     ConvolutionShape line = *this;
-    if (kernel_x * kernel_y == 1 && stride_x * stride_y == 1 && padding_x + padding_y + padding_end_x + padding_end_y == 0) {
+    if (meets_every_element()) {
         line.width *= height;
         line.height = 1;
     }
@@ -451,14 +462,22 @@ bool ConvolutionShape::passes_matrices() const {
 }
 
 ConvolutionShape ConvolutionShape::with_merged_groups() const {
-    if (!packed || shares || passes_matrices()) return *this;
+    const bool depthwise_planes = in == 1 && out == 1 && !channels_last;
+    if (banded || shares || passes_matrices() || (!packed && depthwise_planes)) return *this;
     ConvolutionShape all = *this;
-    for (int64_t count = 2; count <= groups && count * in <= lanes; count++)
+    for (int64_t count = 2; count <= groups && count * in <= lanes && (packed || count * out <= lanes); count++)
         if (groups % count == 0) all.merged = count;
     all.groups /= all.merged, all.in *= all.merged, all.out *= all.merged;
     const auto weight_tiles = [](const ConvolutionShape &s) { return s.groups * tiles_of(s.out) * s.k_tiles(); };
-    const bool pays = !all.rows_on_lanes() && all.k_tiles() <= 2 * k_tiles() && weight_tiles(all) <= weight_tiles(*this);
+    const bool pays =
+        !all.rows_on_lanes() && (!packed || all.k_tiles() <= 2 * k_tiles()) && weight_tiles(all) <= weight_tiles(*this);
     return channels_last || pays ? all : *this;
+}
+
+ConvolutionShape ConvolutionShape::with_own_groups() const {
+    ConvolutionShape own = *this;
+    own.groups *= merged, own.in /= merged, own.out /= merged, own.merged = 1;
+    return own;
 }
 
 ConvolutionDiagonal ConvolutionShape::diagonal() const {

@@ -54,7 +54,8 @@ struct ConvolutionShape {
     // X is [images][height][width][groups * in], the output [images][rows()][columns()][groups * out]: with `packed`, nothing
     // is turned.
     bool channels_last = false;
-    // Each group is so many of the convolution: F has all their channels, zero where an output channel is of another one.
+    // Each group is so many of the convolution: a packed F has all their channels, zero where an output channel is of another
+    // one; as PyTorch has it, those of its own.
     int64_t merged = 1;
     // With `packed`: columns of the kernel may share k tiles. That saves additions and takes a turn of the image for each row
     // of the result.
@@ -136,15 +137,30 @@ struct ConvolutionShape {
     // Blocks of channels of a kernel as PyTorch has it that are in the pads at a time, to be turned: two where they are alike,
     // none filled up; else all if they do not take more than a quarter of the pads.
     int64_t kernel_slots(const Machine &machine) const;
+    // Blocks of channels of an image that is turned come one by one where none of them is filled up, or all would take much of
+    // the pads.
+    bool channels_one_by_one(const Machine &machine) const {
+        constexpr int64_t much = 8;
+        return channel_tiles() > 1 && !rows_on_lanes() &&
+               (in % lanes == 0 ||
+                much * lanes * channel_tiles() * padded_height() * tiles_of(width) > machine.pad.count * machine.pad_rows());
+    }
     int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows() - shared_columns(); }
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
     ConvolutionDiagonal diagonal() const;
-    // With `packed`: the same with as many groups of few channels in one as fit the lanes and divide all, where that takes no
-    // more tiles of weights and at most twice the k tiles. With channels innermost, where lanes hold nothing else, always.
+    // The same with as many groups of few channels in one as fit the lanes and divide all, where that takes no more tiles of
+    // weights and, packed, at most twice the k tiles; of kernels as PyTorch has them output channels fit the lanes, too. With
+    // channels innermost, where lanes hold nothing else, always.
     ConvolutionShape with_merged_groups() const;
+    ConvolutionShape with_own_groups() const;  // those of the convolution
     // A kernel of one element that meets every element does not see where a row of the image ends.
+    bool meets_every_element() const {
+        return kernel_x * kernel_y == 1 && stride_x * stride_y == 1 && padded_width() == width && padded_height() == height;
+    }
     ConvolutionShape in_one_line() const;
+    // A product of matrices as its tensors lie in memory. Planes with packed weights are faster turned.
+    bool is_product() const { return meets_every_element() && groups == 1 && !banded && (channels_last || !packed); }
     // Are the places of the result those of the image, so that both may pass without regard to where rows end?
     // Rows, or columns, of the padded image that so many of the result read.
     int64_t rows_read(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
@@ -192,7 +208,7 @@ struct ConvolutionShape {
     }
     std::vector<int64_t> f_extents() const {
         if (banded) return {band().window, band().channels, band().rows, out, kernel_x, band().tiles * groups};
-        if (!packed) return {kernel_x, kernel_y, in, out * groups};
+        if (!packed) return {kernel_x, kernel_y, in / merged, out * groups};
         if (packs_lanes()) return {lanes, k_tiles(), out * groups};
         if (passes_matrices()) return {diagonal().stored, diagonal().places, kernel_y, diagonal().kinds, groups};
         return rows_on_lanes() ? std::vector{lane_window(), in, channel_tiles(), kernel_x, band_rows() * out * groups}

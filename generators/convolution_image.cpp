@@ -310,10 +310,10 @@ void ConvolutionImage::schedule_image(Func out) {
     }
     if (image_at_once_) {
         raw.compute_at(out, g);
-    } else if (channel_tiles_ > 1 && in_ % lanes == 0) {
+    } else if (shape_.channels_one_by_one(machine_)) {
         // One block of channels comes while that before it is turned.
         raw.compute_at(image, from[4]);
-        two_slots(raw, plan_.surrounded_alike(shape_) ? 2 : 1);
+        two_slots(raw, in_ % lanes == 0 && plan_.surrounded_alike(shape_) ? 2 : 1);
     } else {
         raw.compute_at(out, yb);
     }

@@ -8,6 +8,7 @@
 
 #include "generators/convolution.h"
 #include "generators/convolution_in_registers.h"
+#include "generators/convolution_product.h"
 #include "generators/convolution_space.h"
 #include "generators/depthwise.h"
 #include "generators/depthwise_rows.h"
@@ -74,6 +75,8 @@ public:
             else
                 f += (group * s.out + (s.packed ? s.packed_channel(channel % s.out) : channel % s.out)) *
                      (inputs_[1].elements() / (s.groups * s.out));
+            // Of merged groups a kernel as PyTorch has it meets the channels of its own.
+            if (!s.packed) x += s.x_offset(channel % s.out / (s.out / s.merged) * (s.in / s.merged), 0, 0);
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
             append_sum(x, f, y, column, bias, result);
         };
@@ -92,7 +95,7 @@ public:
         // Bands are for pads that hold nothing else; elsewhere they take many times as long.
         const bool banded = !machine.timed();
         nlohmann::json request = nlohmann::json::parse(text());
-        ConvolutionShape arranged = shape_;
+        ConvolutionShape arranged = shape_.with_own_groups();
         (banded ? arranged.banded : arranged.packed) = true;
         // Fewer additions count where the adder sums.
         arranged.shares = true;
@@ -165,8 +168,8 @@ private:
                                                       : y * s.stride_y + tap * s.dilation_y) -
                                             s.padding_y,
                                       at = column * s.stride_x + v * s.dilation_x - s.padding_x;
-                        if (channel >= s.in || tap >= (band > 1 ? window : s.kernel_y) || row < 0 || row >= s.height ||
-                            at < 0 || at >= s.width)
+                        if (channel >= (s.packed ? s.in : s.in / s.merged) || tap >= (band > 1 ? window : s.kernel_y) ||
+                            row < 0 || row >= s.height || at < 0 || at >= s.width)
                             continue;
                         const int64_t packed = folded ? ((v * s.channel_tiles() + tile) * s.in + channel) * window + l % window
                                                       : (tap * s.kernel_x + v) * s.in + channel;
@@ -420,19 +423,19 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     demand(shape.padded_height() >= reach_y && shape.padded_width() >= reach_x,
            fmt::format("the kernel of {}x{} is larger than the padded input of {}x{}", reach_y, reach_x, shape.padded_height(),
                        shape.padded_width()));
-    if (x[0] == 0 || f[0] == 0) {
-        Shape result = {x[0], f[0], shape.rows(), shape.columns()};
-        if (line) result.erase(result.begin() + 2);
-        if (shape.channels_last) std::rotate(result.begin() + 1, result.begin() + 2, result.end());
-        if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
-        return constant_workload(request, result);
-    }
+    Shape result = {x[0], f[0], shape.rows(), shape.columns()};
+    if (line) result.erase(result.begin() + 2);
+    if (shape.channels_last) std::rotate(result.begin() + 1, result.begin() + 2, result.end());
+    if (request.shape("input").size() + 1 == rank) result.erase(result.begin());
+    if (x[0] == 0 || f[0] == 0) return constant_workload(request, result);
     demand(!shape.banded || shape.band().window > 0,
            fmt::format("a kernel of {} rows does not fit the 32 lanes of banded weights", reach_y));
     demand(!shape.shares || shape.shared_columns() > 0,
            "columns of this kernel cannot share k tiles, as the weight layout shared has it");
+    const bool product = shape.is_product();  // which groups that are merged are not
     shape = shape.with_merged_groups();
     auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
+    if (product) return convolution_as_product(request, shape, std::move(result), std::move(workload));
     if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
     return is_depthwise(shape) && !shape.channels_last ? depthwise_workload(request, shape, std::move(workload))
                                                        : std::unique_ptr<Workload>(std::move(workload));

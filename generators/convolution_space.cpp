@@ -90,9 +90,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     // which are full first.
     const int64_t planes_brought =
         round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
-    // Blocks of channels come one by one where none of them is filled up.
-    const int64_t one_by_one = std::min<int64_t>(channel_tiles, plan.surrounded_alike(shape) ? 2 : 1),
-                  together = !point["image_at_once"] && shape.in % lanes == 0 ? one_by_one : channel_tiles;
+    const int64_t one_by_one = std::min<int64_t>(channel_tiles, shape.in % lanes == 0 && plan.surrounded_alike(shape) ? 2 : 1),
+                  together = !point["image_at_once"] && shape.channels_one_by_one(machine) ? one_by_one : channel_tiles;
     if (point["in_line"])
         all += 2 * shape.line_blocks() * lanes;
     else

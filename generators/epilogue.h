@@ -21,6 +21,10 @@ public:
     explicit Epilogue(ExpressionNode expression) : expression_(std::move(expression)) {}
 
     explicit operator bool() const { return expression_.has_value(); }
+    // The expression with another one in place of the result.
+    ExpressionNode of(const ExpressionNode &result) const {
+        return expression_ ? expression_->with({{result_name, result}}) : result;
+    }
     // Of a vector of results, in the machine's operations.
     Halide::Expr apply(Halide::Expr result) const;
     // For one vector.

@@ -45,6 +45,7 @@ struct GemmShape {
     std::shared_ptr<const RowWorkload> prologue = {};  // makes the rows of A of its own inputs, of one product
     std::shared_ptr<const GemmShape> inner = {};       // or a product does, whose result is A; no batch
     bool added_first = false;   // the operator has the bias or addend before A and B: addmm(input, mat1, mat2)
+    bool b_first = false;       // the operator has B before A
     bool blocked_sums = false;  // over groups of k tiles, then over the groups: long sums keep more digits
 
     // The bias is what the sums begin with, so that the first k tile is as the others and the results need no addition. A small

@@ -45,6 +45,9 @@ public:
         }
     }
 
+    std::vector<Arrangement> arrangements(const Machine &machine) const override {
+        return names_.arrangements ? names_.arrangements(machine) : std::vector<Arrangement>{};
+    }
     std::vector<std::string> placing_parameters() const override { return {"b_block", "pads_split"}; }
 
     std::string text() const override {
@@ -198,12 +201,14 @@ private:
         return draft_of(*shape.inner, machine, inner) + (machine.timed() ? loops : 0);
     }
 
-    // Where the kernel has what the operator has: as the operator is called, the bias or addend may come before A and B.
+    // Where the kernel has what the operator has: as the operator is called, B may come before A, and the bias or addend before
+    // both.
     static std::vector<size_t> places_of(const GemmShape &shape) {
         std::vector<size_t> places(shape.tensors());
         std::iota(places.begin(), places.end(), size_t{0});
         if (shape.inner) std::ranges::copy(places_of(*shape.inner), places.begin());
         const auto added = places.begin() + static_cast<ptrdiff_t>(shape.a_tensors()) + 1;
+        if (shape.b_first) std::rotate(places.begin(), added - 1, added);
         if (shape.added_first) std::rotate(places.begin(), added, added + 1);
         return places;
     }

@@ -232,7 +232,8 @@ Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape) {
     return result;
 }
 
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result) {
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result,
+                                          std::function<std::vector<Arrangement>(const Machine &)> arrangements) {
     for (int64_t size : {shape.m, shape.n, shape.k, shape.products()})
         demand(size > 0, fmt::format("{}: a tensor is empty, so there is nothing to compute", request.op));
     if (!shape.bias && !shape.addend) shape.beta = 1;
@@ -245,7 +246,7 @@ std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmSh
         if (!sizes.empty()) sizes += ',';
         sizes += shape_text(tensor.shape);
     }
-    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result)});
+    return gemm_workload(shape, {request.text, request.title, sizes, std::move(result), std::move(arrangements)});
 }
 
 std::vector<OperatorDeclaration> matmul_operators() {

@@ -1,6 +1,7 @@
 // The matrix products of ATen as declarations: linear, mm, addmm, bmm, baddbmm, matmul.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "generators/declared_operator.h"
@@ -19,7 +20,9 @@ Shape matmul_result(const WorkloadRequest &request, const GemmShape &shape);
 void join_batch(GemmShape &shape);
 // Whether a tensor of a call of one of them streams through the array, row by row.
 bool streams(const ExpressionNode &call, const DeclaredTensor &tensor);
-// The workload of such a product under the request's names, with a result of that shape. Error if a tensor is empty.
-std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result);
+// The workload of such a product under the request's names, with a result of that shape, and GemmNames::arrangements. Error if
+// a tensor is empty.
+std::unique_ptr<Workload> matmul_workload(const WorkloadRequest &request, GemmShape shape, Shape result,
+                                          std::function<std::vector<Arrangement>(const Machine &)> arrangements = {});
 
 }  // namespace atalla

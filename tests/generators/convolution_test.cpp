@@ -73,7 +73,7 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x3x12x9,5x3x7x7,5"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x40x5x6,8x20x3x3"}, {"groups", "2"}, {"padding", "1"}},
         {{"shape", "2x4x11x7,3x4x3x2,3"}, {"dilation", "2"}},
-        {{"shape", "1x8x6x6,2x8x1x1"}},
+        {{"shape", "1x8x6x6,2x8x1x1"}, {"stride", "2"}},
         {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
         {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
@@ -134,12 +134,17 @@ TEST(Convolution, VisitsOfTheBoundAreThoseOfAProduct) {
             if (name == "visits") return value;
         return int64_t{0};
     };
-    const Bound convolution = find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(machine),
+    const Bound convolution = find_operator("conv2d")
+                                  .workload({{"shape", "1x512x16x32,512x512x1x1"}, {"weight_layout", "packed"}})
+                                  ->bound(machine),
                 product = gemm_bound(machine, 512, 512, 512);
     EXPECT_LE(visits(convolution), visits(product));
     EXPECT_GE(visits(convolution), visits(product) * 97 / 100);
     EXPECT_EQ(convolution.binding, "visits");
-    EXPECT_EQ(visits(find_operator("conv2d").workload({{"shape", "1x512x16x32,512x512x1x1"}})->bound(find_machine("ax01"))), 0);
+    EXPECT_EQ(visits(find_operator("conv2d")
+                         .workload({{"shape", "1x512x16x32,512x512x1x1"}, {"weight_layout", "packed"}})
+                         ->bound(find_machine("ax01"))),
+              0);
 }
 
 // Two rows of an image whose padding is as high as a block: the part of a block that is copied moves from block to block.
