@@ -32,9 +32,10 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       skewed_(is_skewed(point)),
       apart_(rows_apart(shape, machine, point)),
       streams_(point.contains("skewed") && rows_stream(shape, machine, point)),
-      columns_(!is_beside(point) && rows_in_columns(shape, machine)),
+      columns_((!is_beside(point) || numbers_spread(shape, point)) && rows_in_columns(shape, machine)),
       spare_(point.contains("skewed") ? static_cast<int>(spare_rows(shape, machine, point)) : 0),
       beside_(is_beside(point) ? static_cast<int>(rows_beside(shape, point)) : 0),
+      spread_(numbers_spread(shape, point)),
       neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
       parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
       prefix_(std::move(prefix)),
@@ -110,10 +111,19 @@ Expr RowKernel::in_lanes(const std::string &name, Func number, const std::functi
         return made_(n % lanes, m);
     }
     rows_beside_ = RDom(0, beside_, name + "_rows");
+    Expr of_row = bf16(number(b * beside_ + rows_beside_));
+    if (spread_) {
+        numbers_of_rows_ = Func(name + "_number");
+        numbers_of_rows_(l, m) = bf16(number(m));
+        of_row = numbers_of_rows_(l, b * beside_ + rows_beside_);
+    }
     numbers_(l, b) = bf16(1.0f);
-    numbers_(l, b) = select(l == rows_beside_, bf16(number(b * beside_ + rows_beside_)), numbers_(l, b));
+    numbers_(l, b) = select(l == rows_beside_, of_row, numbers_(l, b));
     made_(l, b) = made(numbers_(l, b));
-    return made_(m % beside_, m / beside_);
+    if (!spread_) return made_(m % beside_, m / beside_);
+    spread_made_ = Func(name + "_spread");
+    spread_made_(l, m) = made_(m % beside_, m / beside_);
+    return spread_made_(n % lanes, m);
 }
 void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(step), std::move(lane)); }
 
@@ -452,10 +462,29 @@ void RowKernel::schedule_rows(Func result) {
     schedule_steps(skewed_ ? LoopLevel(out_, mo) : LoopLevel(result, row));
 }
 
-// Rows that are beside each other: what is before their numbers, the numbers, what is made of those, and the results.
+// Rows that are beside each other: what is before their numbers, the numbers, what is made of those, and the results. Lanes are
+// read in straight-line code: that of all results, or what spreads each number over a vector of its own.
 void RowKernel::schedule_beside(Func result) {
-    result.split(m, m, unrolled_row_, beside_);
-    over_vectors(result);
+    if (!spread_) {
+        result.split(m, m, unrolled_row_, beside_);
+        over_vectors(result);
+    } else {
+        const Var row("row");
+        result.split(m, m, row, beside_);
+        if (columns_) {
+            over_rows(result, k_, v_, row, {row, m});
+        } else {
+            if (row_unroll_ > 1) result.split(row, row, unrolled_row_, row_unroll_);
+            over_vectors(result);
+        }
+        const Var lane = spread_made_.args()[0];
+        spread_made_.compute_at(result, m)
+            .bound_extent(lane, lanes)
+            .vectorize(lane)
+            .bound_extent(m, beside_)
+            .split(m, m, unrolled_row_, beside_);
+        in_pads({result, spread_made_});
+    }
     const LoopLevel rows(result, m);
     for (Func step : before_) {
         step.compute_at(rows).bound_extent(n, padded()).bound_extent(m, beside_);
@@ -466,10 +495,17 @@ void RowKernel::schedule_beside(Func result) {
     const Var lane = numbers_.args()[0], group = numbers_.args()[1];
     for (Func f : {numbers_, made_}) f.compute_at(rows).bound_extent(lane, lanes).vectorize(lane, lanes).bound_extent(group, 1);
     const RVar turn("turn"), unrolled("r_unroll");
-    numbers_.update().split(rows_beside_, turn, unrolled, row_unroll_).reorder(lane, unrolled, turn).vectorize(lane, lanes);
+    numbers_.update()
+        .split(rows_beside_, turn, unrolled, spread_ ? beside_ : row_unroll_)
+        .reorder(lane, unrolled, turn)
+        .vectorize(lane, lanes);
     in_registers({numbers_, made_});
     schedule_extrema(LoopLevel(before_.at(0), row_unroll_ > 1 ? unrolled_row_ : m));
-    schedule_steps(LoopLevel(numbers_, unrolled));
+    if (!spread_) return schedule_steps(LoopLevel(numbers_, unrolled));
+    numbers_of_rows_.compute_at(rows).bound_extent(lane, lanes).vectorize(lane, lanes).bound_extent(m, beside_);
+    if (row_unroll_ > 1) numbers_of_rows_.split(m, m, unrolled_row_, row_unroll_);
+    in_pads({numbers_of_rows_});
+    schedule_steps(LoopLevel(numbers_of_rows_, row_unroll_ > 1 ? unrolled_row_ : m));
 }
 
 // What is in the pads instead of `result`.
@@ -485,7 +521,10 @@ Func RowKernel::schedule_columns(const Func &result) {
         .reorder({ni, mi, no, mo});
     schedule_inputs(out_, mo);
     hold_block(columns, out_, mo);
-    schedule_made(columns, k_, v_, {m});
+    if (beside_ > 0)
+        schedule_beside(columns);
+    else
+        schedule_made(columns, k_, v_, {m});
     return columns;
 }
 
@@ -505,8 +544,9 @@ void RowKernel::make_all_rows(Func result, const Var &lane, const Var &vector) {
     if (sums_with_ones()) ones_.compute_root();
 }
 
-// `around`: its loops over rows.
-void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, std::vector<VarOrRVar> around) {
+// Those of a block are loops over `row`, the innermost of `around`.
+void RowKernel::over_rows(Func result, const Var &lane, const Var &vector, const Var &row,
+                          const std::vector<VarOrRVar> &around) {
     result.bound_extent(lane, lanes).bound_extent(vector, vectors_).vectorize(lane, lanes);
     std::vector<VarOrRVar> order = {lane};
     if (vector_unroll_ > 1) {
@@ -515,11 +555,16 @@ void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, s
     }
     order.push_back(vector);
     if (row_unroll_ > 1) {
-        result.split(m, m, unrolled_row_, row_unroll_);
+        result.split(row, row, unrolled_row_, row_unroll_);
         order.push_back(unrolled_row_);
     }
     order.insert(order.end(), around.begin(), around.end());
     result.reorder(order);
+}
+
+// `around`: its loops over rows.
+void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, const std::vector<VarOrRVar> &around) {
+    over_rows(result, lane, vector, m, around);
     in_pads({result});
     schedule_steps(LoopLevel(result, row_unroll_ > 1 ? unrolled_row_ : m));
 }

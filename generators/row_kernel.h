@@ -83,8 +83,10 @@ private:
     void schedule_rows(Halide::Func result);
     void schedule_beside(Halide::Func result);
     Halide::Func schedule_columns(const Halide::Func &result);
+    void over_rows(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector, const Halide::Var &row,
+                   const std::vector<Halide::VarOrRVar> &around);
     void schedule_made(Halide::Func result, const Halide::Var &lane, const Halide::Var &vector,
-                       std::vector<Halide::VarOrRVar> around);
+                       const std::vector<Halide::VarOrRVar> &around);
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
     // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a single row do?
@@ -132,6 +134,7 @@ private:
     bool columns_;
     int spare_;       // rows of the pads behind those of a block
     int beside_;      // rows whose numbers are made beside each other; 0: each row's by itself
+    bool spread_;     // each of those numbers is in all lanes of a vector in the pads
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
     int parts_;       // of a row that fills the array, each rounded; 0 of others
@@ -143,7 +146,7 @@ private:
     std::vector<Halide::Func> each_, single_;
     std::vector<std::pair<Halide::Func, Halide::Var>> lanes_;
     std::vector<Halide::Func> before_;
-    Halide::Func numbers_, made_;  // of rows beside each other
+    Halide::Func numbers_of_rows_, numbers_, made_, spread_made_;  // of rows beside each other
     Halide::RDom rows_beside_;
     std::vector<Sum> sums_;
     std::vector<Extremum> extrema_;

@@ -41,6 +41,8 @@ int64_t rows_beside(const RowShape &shape, const Point &point) {
     return rows;
 }
 
+bool numbers_spread(const RowShape &shape, const Point &point) { return is_beside(point) && !shape.is_short(); }
+
 int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point &point) {
     const int64_t pads = machine.pad.count, tile = machine.sdma.max_rows / shape.vectors();
     if (!rows_apart(shape, machine, point) || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() ||
@@ -101,15 +103,17 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
                    shape.fills_array() ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0})
         .parameter("skewed", "the passes over a row are one loop, each on another row",
                    may_skew ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    const bool may_be_beside = cost.beside && shape.is_short() && shape.rows > 1;
+    const bool may_be_beside = cost.beside && shape.rows > 1;
     if (cost.beside) {
         space.parameter("beside", "what lanes make of a number of a row is made of many rows' at once",
                         may_be_beside ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
         constexpr int64_t least = 4;
         space.constraint(
-            "beside", {"beside", "rows", "row_unroll", "vector_unroll"},
-            "Rows that are beside each other are some, each of them in straight-line code.", [=](const Point &point) {
-                return point["beside"] == 0 || (point["vector_unroll"] == vectors && rows_beside(shape, point) >= least);
+            "beside", {"beside", "rows", "row_unroll", "vector_unroll", "stored", "grouped"},
+            "Rows that are beside each other are some, each of them in straight-line code, their steps in registers.",
+            [=](const Point &point) {
+                return point["beside"] == 0 || (point["vector_unroll"] == vectors && rows_beside(shape, point) >= least &&
+                                                point["stored"] == 0 && point["grouped"] == 0);
             });
     }
     space.constraint("whole unrolls", {"rows", "row_unroll"}, "The rows in straight-line code divide those in the pads.",
@@ -130,6 +134,7 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
                     {vectors, round});
         uses.insert(uses.end(), static_cast<size_t>(cost.fixed_rows), {vectors, round || unroll == vectors});
         if (is_beside(point)) uses.push_back({rows_beside(shape, point) * vectors, round});
+        if (numbers_spread(shape, point)) uses.insert(uses.end(), 2, {rows_beside(shape, point), false});
         return fit_pads(machine, uses);
     });
     space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"},
@@ -202,11 +207,12 @@ double looped_rows_draft(const RowShape &shape, const Machine &machine, const Po
 // pass is turns behind.
 double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double array_interval = 51, wait_share = 1.1, turn_end = 110, engine_start = 135, hidden = 0.0125,
-                     most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2;
+                     most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2, row_operation = 1.4;
     const auto rows = static_cast<double>(point["row_unroll"]), unrolled = rows * static_cast<double>(point["vector_unroll"]),
                vectors = rows * static_cast<double>(shape.vectors());
     const double compute = vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end +
-                           std::max(0.0, unrolled - most_vectors) * miss;
+                           std::max(0.0, unrolled - most_vectors) * miss +
+                           rows * row_operation * static_cast<double>(machine.vec.ii) * cost.row_operations;
     const double bytes = element_bytes * rows * static_cast<double>(shape.length),
                  one_page = static_cast<double>(machine.dram.row_bytes);
     const double moved = (1 + static_cast<double>(cost.row_tensors)) *
@@ -218,8 +224,11 @@ double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Po
 // Rows whose numbers are beside each other, in passes over as many: what a row and its vectors take, latencies that rows in
 // straight-line code share, and the lanes that make the numbers. A block that begins earlier is as long as the others.
 double rows_beside_draft(const RowShape &shape, const Point &point) {
-    constexpr double of_row = 14, of_vector = 15, waits = 85, of_lanes = 400, of_reduction = 20, miss = 20;
+    constexpr double of_row = 14, waits = 85, of_lanes = 400, of_reduction = 20;
     constexpr int64_t resident_vectors = 32;
+    // All passes are loops over rows, or the last one is code of all of them.
+    const bool loops = numbers_spread(shape, point);
+    const double of_vector = loops ? 18 : 15, miss = loops ? 5 : 20;
     const int64_t rows = std::min(point["rows"], shape.rows), unrolled = point["row_unroll"];
     const auto vectors = static_cast<double>(shape.vectors());
     double row = of_row + of_vector * vectors + waits / static_cast<double>(unrolled) +

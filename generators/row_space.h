@@ -57,7 +57,7 @@ struct RowCost {
 // where rows are short, instead of the array; `grouped`, whether the vectors of a row that fills the array are its weights;
 // `stored`, whether the steps of such a row in straight-line code are in the pads, where they do not fill the registers;
 // `skewed`, whether its passes, which are loops, are one loop, each on another row; `beside`, whether what the lanes make of a
-// number of a row is made of those of many short rows at once.
+// number of a row is made of those of many rows at once.
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
@@ -74,6 +74,8 @@ bool rows_apart(const RowShape &shape, const Machine &machine, const Point &poin
 // Rows of a block that are beside each other: as many as have lanes and divide it, and the first row of a last one that begins
 // earlier, in turns of those in straight-line code. 0: there are none.
 int64_t rows_beside(const RowShape &shape, const Point &point);
+// Is each of those numbers in all lanes of a vector of its own, so that rows of many vectors are a loop?
+bool numbers_spread(const RowShape &shape, const Point &point);
 // All rows in the pads, those that are apart in turns of so many neighbours: those of two transfers, or of one. Every other pad
 // then has tiles of the other bank group of the DRAM, wherever the tensor begins. 0: they are in the tensor's order.
 int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point &point);
