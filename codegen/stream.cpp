@@ -100,11 +100,12 @@ public:
             Node &node = kernel_.body[i];
             if (!node.copy || node.copy->load != (i < at_)) continue;
             if (!accesses(hot_.body, node.copy->allocation)) continue;
-            std::optional<Streamed> streamed = consider(*node.copy, i);
-            if (streamed) (node.copy->load ? loads_ : stores_).push_back(std::move(*streamed));
+            std::vector<Streamed> streamed = consider(*node.copy, i);
+            std::ranges::move(streamed, std::back_inserter(node.copy->load ? loads_ : stores_));
         }
         if (loads_.empty() || stores_.size() > 1 || !(stores_.empty() ? !in_nest() && plan_loads_alone() : plan())) return;
         Body before, behind;
+        for (const Streamed &s : loads_) s.copy->tiles.clear();
         for (size_t i = 0; i < loads_.size(); i++) {
             if (apart_)
                 start_loads_apart(loads_[i], fronts_[i], load_starts_[i], before);
@@ -128,40 +129,58 @@ private:
 
     // ---- what moves
 
-    std::optional<Streamed> consider(Copy &copy, size_t at) const {
-        constexpr int64_t least_groups = 4;
-        if (copy.first_of >= 0 || copy.pad_row != LinearForm{} || !copy.mem.is_constant()) return std::nullopt;
-        // A later copy to the same tensor waits for the last tiles of this one, which end behind all others.
+    // A copy, or each column of one that brings several; nothing where that may not stream.
+    std::vector<Streamed> consider(Copy &copy, size_t at) const {
+        if (copy.first_of >= 0 || copy.pad_row != LinearForm{} || !copy.mem.is_constant()) return {};
+        // What fills a buffer in front of its load is no matter. A later copy to the same tensor waits for the last tiles of
+        // this one, which end behind all others.
         const auto meets = [&](size_t i) {
             const Node &node = kernel_.body[i];
+            if (copy.load && i < at && node.loop && node.loop->fill) return false;
             return touches(node, copy.allocation) || (copies(node, copy.tensor, !copy.load) && (copy.load || i < at));
         };
         for (size_t i = 0; i < kernel_.body.size(); i++)
-            if (i != at && i != at_ && meets(i)) return std::nullopt;
-        Streamed s;
-        s.copy = &copy;
-        for (const Tile &tile : copy.tiles) s.tiles[tile.pad].push_back(tile);
-        if (s.tiles.size() != static_cast<size_t>(kernel_.machine->pad.count)) return std::nullopt;
-        s.groups = static_cast<int64_t>(s.tiles.begin()->second.size());
-        if (s.groups < least_groups) return std::nullopt;
-        for (auto &[pad, tiles] : s.tiles) {
+            if (i != at && i != at_ && meets(i)) return {};
+        std::map<int, std::vector<Tile>> by_pad;
+        for (const Tile &tile : copy.tiles) by_pad[tile.pad].push_back(tile);
+        if (by_pad.size() != static_cast<size_t>(kernel_.machine->pad.count)) return {};
+        for (auto &[pad, tiles] : by_pad) {
             std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) { return a.row < b.row; });
-            if (static_cast<int64_t>(tiles.size()) != s.groups) return std::nullopt;
-            if (pad == s.tiles.begin()->first) {
-                s.row_step = tiles[1].row - tiles[0].row;
-                s.mem_steps = {tiles[1].mem - tiles[0].mem, tiles[2].mem - tiles[1].mem};
-            }
-            const std::vector<Tile> &first = s.tiles.begin()->second;
+            if (tiles.size() != by_pad.begin()->second.size()) return {};
+        }
+        std::vector<Streamed> all;
+        const std::vector<Tile> &first = by_pad.begin()->second;
+        for (size_t begin = 0, end = 0; begin < first.size(); begin = end) {
+            for (end = begin + 1; end < first.size() && first[end].mem > first[end - 1].mem;) end++;
+            Streamed s;
+            s.copy = &copy;
+            for (const auto &[pad, tiles] : by_pad)
+                s.tiles[pad].assign(tiles.begin() + static_cast<std::ptrdiff_t>(begin),
+                                    tiles.begin() + static_cast<std::ptrdiff_t>(end));
+            if (!follow_each_other(s)) return {};
+            all.push_back(std::move(s));
+        }
+        return copy.load || all.size() == 1 ? std::move(all) : std::vector<Streamed>{};
+    }
+
+    // Are they enough tiles, at one distance in the pads?
+    bool follow_each_other(Streamed &s) const {
+        constexpr int64_t least_groups = 4;
+        const std::vector<Tile> &first = s.tiles.begin()->second;
+        s.groups = static_cast<int64_t>(first.size());
+        if (s.groups < least_groups) return false;
+        s.row_step = first[1].row - first[0].row;
+        s.mem_steps = {first[1].mem - first[0].mem, first[2].mem - first[1].mem};
+        for (const auto &[pad, tiles] : s.tiles)
             for (size_t g = 1; g < tiles.size(); g++) {
                 const Tile &a = tiles[g - 1], &b = tiles[g];
                 if (b.row - a.row != s.row_step || b.mem - a.mem != first[g].mem - first[g - 1].mem || a.rows != b.rows ||
                     a.cols != b.cols || a.pitch != b.pitch || a.rows != s.row_step)
-                    return std::nullopt;
+                    return false;
             }
-        }
-        if (!find_steps(s) || !find_uses(s)) return std::nullopt;
+        if (!find_steps(s) || !find_uses(s)) return false;
         s.staggered = !in_nest() && s.mem_steps[0] == s.mem_steps[1] && changes_bank_groups(s);
-        return s;
+        return true;
     }
 
     // Steps in memory take turns between two lengths, or are those of a nest.
@@ -175,7 +194,7 @@ private:
         return in_nest() && !s.dimensions.empty();
     }
 
-    // The turns that touch each group; false where not all are, in this order.
+    // The turns that touch each group; false where none touch one, or not in this order.
     bool find_uses(Streamed &s) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(s.copy->allocation)];
         s.first_use.assign(static_cast<size_t>(s.groups), turns_);
@@ -204,7 +223,7 @@ private:
                 const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(row));
                 const int64_t from_first = allocation.row_in_pad(row) - tiles.front().row,
                               group = floor_div(from_first, s.row_step);
-                if (group < 0 || group >= s.groups) return false;
+                if (group < 0 || group >= s.groups) continue;  // of another column
                 s.first_use[static_cast<size_t>(group)] = std::min(s.first_use[static_cast<size_t>(group)], turn);
                 s.last_use[static_cast<size_t>(group)] = std::max(s.last_use[static_cast<size_t>(group)], turn);
             }
@@ -351,7 +370,10 @@ private:
     bool plan_loads_alone() {
         stages_ = most_stages_with_sides(hot_);
         in_halves_ = transfers_bind();
-        if (!plan_loads(1, 1)) return false;
+        // Groups of several loads, which share engines, take turns.
+        const auto events = static_cast<int64_t>(loads_.size());
+        const int64_t distance = events > 1 ? std::max<int64_t>(1, hot_.extent / loads_.front().groups) : 1;
+        if (!plan_loads(distance, events)) return false;
         for (size_t i = 0; i < loads_.size(); i++)
             if (load_starts_[i].turns().back() >= turn_of_wait(loads_[i])) return false;
         return true;
@@ -473,12 +495,11 @@ private:
         const std::vector<Channel> channels = aimed(s, run, before);
         start_beside(channels, starts, before);
         if (stores_.empty()) wait_beside(channels, turn_of_wait(s), before);
-        std::vector<Tile> first;
+        std::vector<Tile> &first = s.copy->tiles;
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
         for (const auto &[pad, tiles] : s.tiles)
             if (s.staggered) first.push_back(tile_of(s, pad, s.ahead(pad) - 1));
-        s.copy->tiles = std::move(first);
     }
 
     // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
@@ -495,9 +516,7 @@ private:
                 code_.issue_step(c, before);
             }
         start_beside(channels, starts, before);
-        std::vector<Tile> first;
-        for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, 0));
-        s.copy->tiles = std::move(first);
+        for (const auto &[pad, tiles] : s.tiles) s.copy->tiles.push_back(tile_of(s, pad, 0));
     }
 
     // Behind it those that are left, and the first ones of the pads that were ahead.

@@ -151,8 +151,9 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
     row.card.algorithm = extremum ? "compares and masked copies of vectors, then one reduction a result where the innermost "
                                     "axis is reduced; NaN spread"
                                   : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in "
-                                    "fp32, from 12 on in parts of up to 32 that are rounded likewise, those of several planes "
-                                    "in bf16; else bf16 sums, eight side by side, long ones in groups, then these in pairs";
+                                    "fp32, from 12 on in parts of up to 32 that are rounded likewise, those of several planes, "
+                                    "or two or three of many rows, in bf16; else bf16 sums, eight side by side, long ones in "
+                                    "groups, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound =
         extremum

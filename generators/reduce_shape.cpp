@@ -25,16 +25,25 @@ bool ReduceShape::whole_vectors() const { return length == vectors_in_pads() * a
 
 int64_t ReduceShape::steps() const { return along_lanes ? vectors_in_pads() : ceil_div(length, accumulators_of(length)); }
 
+bool ReduceShape::vectors_added_first() const {
+    // Fewer rows wait for their transfers; more vectors take longer than sums of each, at once where they are whole.
+    constexpr int64_t many_rows = 64, few = 2, few_that_end_inside = 3;
+    return along_lanes && !extremum() && kind != Reduction::Var && other == 1 && kept >= many_rows && vectors() > 1 &&
+           vectors() <= (length % atalla::lanes == 0 ? few : few_that_end_inside);
+}
+
 bool ReduceShape::sums_side_by_side() const {
     constexpr int64_t most_apart = 4;  // results of several vectors each, whose tiles would hardly fill the array
     if (!along_lanes || extremum()) return false;
     if (other > 1) return kept > most_apart || vectors() == 1;
+    if (vectors_added_first()) return true;
     // Rows of one vector, whose sums the lanes scale without another rounding.
     int exponent = 0;
     return vectors() == 1 && kept > most_apart && kind != Reduction::Var && std::frexp(divisor, &exponent) == 0.5;
 }
 
 LongSum ReduceShape::in_a_row() const {
+    if (vectors_added_first()) return long_sum(1);
     return (along_lanes && !sums_side_by_side()) || extremum() ? LongSum{steps(), other, 0, nullptr, nullptr}
                                                                : long_sum(steps(), other);
 }
@@ -109,7 +118,10 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     if (shape.extremum()) return 0;
     // Along lanes each block of 32 and the result are rounded. Across lanes so is every addition: half a unit of a sum that has
     // grown to its share, and the roundings of random signs add up as their root.
-    const auto additions = static_cast<double>(shape.in_a_row().additions_in_a_row());
+    // A share of the sum that bf16 does not have is two products and their sum.
+    constexpr int64_t of_share = 2;
+    const auto additions =
+        static_cast<double>(shape.vectors_added_first() ? shape.vectors() + of_share : shape.in_a_row().additions_in_a_row());
     const double sum = shape.fills_array()         ? 2
                        : shape.sums_side_by_side() ? 1.5 + 0.5 * std::sqrt(additions)
                        : shape.along_lanes         ? 1.5

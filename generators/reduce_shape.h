@@ -28,8 +28,10 @@ struct ReduceShape {
     // Is a sum that of a row of enough vectors for up to 32 of them to be the weights of the array? It is made in equal parts
     // that are rounded each, of which the last one may have vectors of zeros.
     bool fills_array() const { return along_lanes && !extremum() && other == 1 && vectors() >= 12; }
-    // Are sums over rows of several planes, or of one vector, made side by side (row_sums.h)?
+    // Are sums over rows of several planes, of one vector, or of a few, made side by side (row_sums.h)?
     bool sums_side_by_side() const;
+    // Of a few vectors: lanes add these first.
+    bool vectors_added_first() const;
     int64_t parts() const { return fills_array() ? tiles_of(vectors()) : 1; }
     int64_t part_vectors() const { return ceil_div(vectors(), parts()); }
     int64_t vectors_in_pads() const;  // of a row

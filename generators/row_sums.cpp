@@ -9,6 +9,7 @@
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
+#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -25,7 +26,7 @@ int64_t ring_slots(const ReduceShape &shape, const Machine &machine, int64_t row
 // unless all of them are straight-line code and those of each plane end in the last one.
 int64_t rows_aligned_to(const ReduceShape &shape, const Machine &machine, const Point &point) {
     const int64_t pads = machine.pad.count, unroll = point["vector_unroll"], vectors = shape.vectors();
-    const bool known = unroll == vectors || unroll % pads == 0 || shape.length % lanes != 0,
+    const bool known = unroll == vectors || unroll % pads == 0 || shape.length % lanes != 0 || shape.vectors_added_first(),
                straight = point["row_unroll"] == tiles_of(point["rows"]) && point["rows"] * vectors % pads == 0;
     return machine.timed() && known && !straight ? pads : 1;
 }
@@ -61,7 +62,13 @@ public:
                 f, {l, t, o, j}, shape_.in_a_row(), [this](size_t) { return term(); }, "steps_alike");
         };
         const auto divided = [&](const Func &f, double by) {
-            return by == 1 ? f(l, t, o, j) : strict_float(f(l, t, o, j) * bf16(static_cast<float>(1 / by)));
+            const Expr all = f(l, t, o, j);
+            if (by == 1) return all;
+            if (!shape_.vectors_added_first()) return strict_float(all * bf16(static_cast<float>(1 / by)));
+            // What bf16 has of the share, and what is left: nothing of another sign, which would make NaN of infinities.
+            const float share = static_cast<float>(1 / by), most = bf16_float(bf16_truncate(share)), rest = share - most;
+            const Expr scaled = strict_float(all * bf16(most));
+            return rest == 0 ? scaled : strict_float(scaled + strict_float(all * bf16(rest)));
         };
         std::vector<std::vector<SummingFunc>> sums = {in_a_row(sum)};
         if (of_squares_) {
@@ -148,6 +155,9 @@ private:
             const bool ends = shape_.length % lanes != 0;
             element = ends ? select(b * size(lanes) + k < size(shape_.length), squared, bf16(0.0f)) : squared;
         }
+        if (shape_.vectors_added_first())
+            for (int vector = 1; vector < size(shape_.vectors()); vector++)
+                element = strict_float(element + made.rows(k, members_.x, t, b + vector, r, o, j));
         made.weights(k, members_.x, t, b, r, o, j) = element;
         made.part(l, t, b, r, o, j) = 0.0f;
         made.part(l, t, b, r, o, j) += f32(made.weights(made.depth, l, t, b, r, o, j));
@@ -250,11 +260,13 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     // Tiles that divide the results as evenly as they can, or one of what small pads hold of it.
     const int64_t all = tiles_of(kept);
     int64_t even = ceil_div(kept, all);
-    while (even > 1 && !fits(even, 1, 1, lanes, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
+    const int64_t least_chunk = shape.vectors_added_first() ? 0 : 1;
+    while (even > 1 && !fits(even, least_chunk, 1, lanes, 1)) even = ceil_div<int64_t, int64_t>(even, 2);
     std::vector<int64_t> rows = {even}, chunks = {0}, row_unrolls, vector_unrolls;
     if (even == ceil_div(kept, all)) {
         for (int64_t tiles = 2; tiles <= most_tiles && tiles * even <= kept; tiles *= 2) rows.push_back(tiles * even);
-        if (kept == all * even && all <= most_tiles && kept > rows.back()) rows.push_back(kept);
+        if (kept == all * even && (all <= most_tiles || shape.vectors_added_first()) && kept > rows.back())
+            rows.push_back(kept);
     }
     for (int64_t unroll = 1; unroll <= (squares ? 1 : std::min(most_unrolled_tiles, tiles_of(rows.back()))); unroll *= 2)
         row_unrolls.push_back(unroll);
@@ -266,6 +278,7 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
             break;
         }
     if (chunks.back() != 1) chunks.push_back(1);
+    if (shape.vectors_added_first()) chunks = {0};
     Space space;
     space.parameter("rows", "results in the pads at a time", rows)
         .parameter("chunk", "vectors along a result in the pads at a time, 0: all", chunks)
@@ -290,8 +303,26 @@ Space row_sums_space(const ReduceShape &shape, const Machine &machine) {
     return space;
 }
 
+namespace {
+
+// Fitted to all schedules of sums and means of 300 to 2,048 rows of two to eight vectors on ax01: lanes add vectors faster than
+// rows come, and all rows at once come beside one loop over tiles.
+double added_first_draft(const ReduceShape &shape, const Point &point) {
+    constexpr double start = 1500, of_row = 3, of_vector = 3, few_weights = 1.2, tiles_together = 0.7, not_at_once = 1,
+                     of_block = 60, waits = 0.006;
+    const auto results = static_cast<double>(shape.kept * shape.outer), rows = static_cast<double>(point["rows"]);
+    double row = of_row + of_vector * static_cast<double>(shape.vectors()) +
+                 tiles_together * static_cast<double>(point["row_unroll"] - 1);
+    if (point["weight_unroll"] < point["rows"] / tiles_of(point["rows"])) row += few_weights;
+    if (point["rows"] < shape.kept) row += not_at_once + of_block / rows + waits * rows;
+    return start + results * row;
+}
+
+}  // namespace
+
 // Fitted to all schedules of sums and variances of 16 to 96 vectors in each of 160 to 512 rows on ax01.
 double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    if (shape.vectors_added_first()) return added_first_draft(shape, point);
     constexpr double start = 900, weight = 1, gap = 45, loop_of_weights = 55, other_pads = 220, leaves_cache = 150,
                      of_sum = 150, of_chunk = 160, of_block = 900, vectors_of_block = 16, lanes_of_weight = 2, spread = 5;
     constexpr int64_t resident_tiles = 2;

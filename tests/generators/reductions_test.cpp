@@ -88,7 +88,7 @@ TEST_F(Rows, ReductionsByColumnsOfVectors) {
 }
 
 // Of several planes: tiles of 32 results and a smaller one, rows that end inside vectors, parts of them, and long sums in
-// groups; and rows of one vector.
+// groups; rows of one vector; and of two or three, which lanes add first.
 TEST_F(Rows, SumsOverPlanesAreSideBySide) {
     for (const char *name : {"sum", "mean", "var"})
         for (const auto &[shape, dims] : {std::pair{"2x5x70x45", "1,3"},
@@ -97,7 +97,10 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                                           {"2x30x37x96", "1,3"},
                                           {"1x3x32x32", "1,3"},
                                           {"70x4", "1"},
-                                          {"54x8", "1"}}) {
+                                          {"54x8", "1"},
+                                          {"70x49", "1"},
+                                          {"96x64", "1"},
+                                          {"130x81", "1"}}) {
             if (name == std::string("var") && dims == std::string("1")) continue;  // the scalar unit divides it
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Space space = workload->space(machine);
@@ -140,6 +143,34 @@ TEST_F(Rows, SumsOfShortRowsAreSideBySide) {
     tiles.set("chunk", 1);
     EXPECT_LT(short_rows.evaluate(blocks).cycles, short_rows.evaluate(tiles).cycles);
     EXPECT_LT(short_rows.workload().draft(machine, blocks), short_rows.workload().draft(machine, tiles));
+}
+
+// Means of small images: all rows come beside one loop over tiles, a column of vectors at a time. The share that bf16 does not
+// have is two parts of one sign, so that infinities stay what they are, and in their row.
+TEST_F(Rows, VectorsOfShortRowsAreAddedFirst) {
+    constexpr int64_t rows = 1280, length = 49;
+    const std::shared_ptr<const Workload> workload =
+        find_operator("mean").workload({{"shape", fmt::format("{}x{}", rows, length)}, {"dim", "1"}});
+    const auto point = [](int64_t block) {
+        return Point{{"rows", block},      {"chunk", 0},   {"row_unroll", 1},
+                     {"vector_unroll", 1}, {"grouped", 1}, {"weight_unroll", 32}};
+    };
+    if (!violation(workload->space(machine), point(rows)).empty()) GTEST_SKIP() << "small pads";
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point(rows)), "");
+    const int64_t at_once = evaluator.evaluate(point(rows)).cycles;
+    EXPECT_LT(at_once, 11 * rows) << "13 and more one row after the other";
+    EXPECT_LT(at_once, evaluator.evaluate(point(128)).cycles);
+
+    TensorData data(rows * length, bf16_truncate(0.5f));
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    data[3 * length + 40] = bf16_truncate(infinity);
+    data[5 * length + 7] = bf16_truncate(-infinity);
+    const KernelDefinition kernel = workload->build(machine, point(rows));
+    const KernelRun run = run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine), machine, {data});
+    ASSERT_TRUE(run.result.ok) << run.result.error;
+    for (size_t row = 0; row < static_cast<size_t>(rows); row++)
+        EXPECT_EQ(bf16_float(run.outputs.at(0)[row]), row == 3 ? infinity : row == 5 ? -infinity : 0.5f) << row;
 }
 
 // Both sums of a variance, which took ten times as long one row after the other.
