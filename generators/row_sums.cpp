@@ -324,8 +324,9 @@ double added_first_draft(const ReduceShape &shape, const Point &point) {
 double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
     if (shape.vectors_added_first()) return added_first_draft(shape, point);
     constexpr double start = 900, weight = 1, gap = 45, loop_of_weights = 55, other_pads = 220, leaves_cache = 150,
-                     of_sum = 150, of_chunk = 160, of_block = 900, vectors_of_block = 16, lanes_of_weight = 2, spread = 5;
-    constexpr int64_t resident_tiles = 2;
+                     of_sum = 150, of_chunk = 160, of_block = 900, vectors_of_block = 16, lanes_of_weight = 2, spread = 5,
+                     of_loop = 40;
+    constexpr int64_t resident_tiles = 2, resident_whole_rows = 4;
     const int64_t vectors = shape.vectors(), unrolled = point["vector_unroll"],
                   members = point["rows"] / tiles_of(point["rows"]);
     const auto blocks = static_cast<double>(ceil_div(shape.kept, point["rows"]) * shape.outer);
@@ -334,12 +335,15 @@ double row_sums_draft(const ReduceShape &shape, const Machine &machine, const Po
     double tile = weight * static_cast<double>(members) + gap;
     if (point["weight_unroll"] < members)
         tile += loop_of_weights;
-    else if (point["row_unroll"] * unrolled > resident_tiles)
+    else if (point["row_unroll"] * unrolled > (unrolled == vectors ? resident_whole_rows : resident_tiles))
         tile += leaves_cache;
-    // Vectors of a row that do not all begin in the same pad find it in a register.
-    if (shape.length % lanes == 0 && unrolled < vectors && unrolled % machine.pad.count != 0) tile += other_pads;
+    // Vectors of a tile that do not all begin in the same pad find it in a register.
+    if (shape.length % lanes == 0 && vectors % machine.pad.count != 0 && unrolled < vectors &&
+        unrolled % machine.pad.count != 0)
+        tile += other_pads;
     const double chunks = point["chunk"] == 0 ? 0 : tiles / static_cast<double>(point["chunk"]);
     double all = tiles * tile + sums * of_sum + chunks * of_chunk;
+    if (unrolled < vectors) all += sums * static_cast<double>(shape.other) * of_loop;
     // The second pass makes its weights in lanes, of rows' means that are spread first.
     if (shape.kind == Reduction::Var)
         all += all + tiles * lanes_of_weight * static_cast<double>(members) + sums * spread * static_cast<double>(members);

@@ -145,6 +145,23 @@ TEST_F(Rows, SumsOfShortRowsAreSideBySide) {
     EXPECT_LT(short_rows.workload().draft(machine, blocks), short_rows.workload().draft(machine, tiles));
 }
 
+// All rows of a tile begin in the same pad where their vectors are whole turns of the pads, so that each vector is a step of a
+// loop; four vectors are straight-line code.
+TEST_F(Rows, DraftOfRowsThatAreWholeTurnsOfThePads) {
+    if (!machine.timed()) return;
+    const auto expect_faster = [&](const char *shape, const char *dims, int64_t fast, int64_t slow) {
+        const Evaluator evaluator(find_operator("sum").workload({{"shape", shape}, {"dim", dims}}), machine);
+        const auto point = [](int64_t vectors) {
+            return Point{{"rows", 64},         {"chunk", 0}, {"row_unroll", 1}, {"grouped", 1}, {"vector_unroll", vectors},
+                         {"weight_unroll", 32}};
+        };
+        EXPECT_LT(evaluator.evaluate(point(fast)).cycles, evaluator.evaluate(point(slow)).cycles) << shape;
+        EXPECT_LT(evaluator.workload().draft(machine, point(fast)), evaluator.workload().draft(machine, point(slow))) << shape;
+    };
+    expect_faster("2x64x32x32", "0,2,3", 1, 4);
+    expect_faster("4x64x128", "0,2", 4, 1);
+}
+
 // Means of small images: all rows come beside one loop over tiles, a column of vectors at a time. The share that bf16 does not
 // have is two parts of one sign, so that infinities stay what they are, and in their row.
 TEST_F(Rows, VectorsOfShortRowsAreAddedFirst) {
