@@ -168,7 +168,7 @@ double PointwiseWorkload::operands_per_element(const Tiling &t, const Point &poi
 // Fitted to schedules of batch_norm of 4x64x28x28 and of mul of it by a number for each channel on ax01.
 double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &point) const {
     constexpr double start = 1200, block_start = 200, turn = 6, spread = 8.5, made = 3, others = 0.45, waits = 1.12,
-                     beats = 2.6, around = 1.2, few_pads = 0.35;
+                     beats = 2.6, around = 1.2, few_pads = 0.35, first_of_all = 0.25;
     const Tiling t = blocks_.tiling(machine, point);
     const JoinedRows &run = blocks_.run();
     const int64_t pads = point["pads"], share = t.vectors() / pads;
@@ -188,7 +188,9 @@ double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &poin
     const double making = numbers * spread * static_cast<double>(run.rows) +
                           made * std::max(1.0, others * numbers) * static_cast<double>(blocks_.chunks(point).all());
     const double block = block_start + vectors * std::max(lane + turn / static_cast<double>(point["unroll"]), moved);
-    return start + making + static_cast<double>(t.blocks) * block + vectors * moved;
+    // A lone block comes beside the loop over it.
+    const double first = t.blocks > 1 ? vectors : first_of_all * vectors;
+    return start + making + static_cast<double>(t.blocks) * block + first * moved;
 }
 
 KernelWork PointwiseWorkload::work(const Machine &) const {

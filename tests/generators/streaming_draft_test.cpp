@@ -29,6 +29,17 @@ TEST(Pointwise, DraftOfRowsThatEndInsideVectors) {
     }
 }
 
+// Transfers of a run that the pads hold as a whole are beside its loop.
+TEST(Pointwise, DraftOfALoneBlockOfJoinedRows) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("batch_norm").workload({{"shape", "1x256x14x14,256,256,256,256"}});
+    const Point lone = Point::parse("block=1568,joined=1,numbers=0,pads=4,parts=1,unroll=28"),
+                several = Point::parse("block=224,joined=1,numbers=0,pads=2,parts=1,unroll=14");
+    EXPECT_LT(Evaluator(workload, machine).evaluate(lone).cycles, Evaluator(workload, machine).evaluate(several).cycles);
+    EXPECT_LT(workload->draft(machine, lone), workload->draft(machine, several));
+}
+
 // Long rows whose vectors go round the pads are straight-line code; blocks that lie in parts start a loop in each row, or leave
 // the cache.
 TEST(Pointwise, DraftOfLongRows) {
