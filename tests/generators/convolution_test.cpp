@@ -467,6 +467,33 @@ TEST(Convolution, KernelsOfManyChannelsComeByBlocks) {
     EXPECT_THAT(pads["image"], testing::StartsWith(std::to_string(9 * 12 * 3 * 16) + " rows"));
 }
 
+// A packed kernel of many channels comes in parts while another part is used: several blocks of rows and of output channels, a
+// bias, both layouts.
+TEST(Convolution, PackedKernelsComeInParts) {
+    for (const char *name : {"ax01", "ax01-psum"})
+        for (const auto &[layout, shape] : std::vector<std::pair<std::string, std::string>>{{"nchw", "1x512x4x4,64x512x3x3,64"},
+                                                                                            {"nhwc", "2x4x2x640,32x640x3x3"}}) {
+            const Machine machine = find_machine(name);
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+                {{"shape", shape}, {"padding", "1"}, {"layout", layout}, {"weight_layout", "packed"}});
+            const Space space = workload->space(machine);
+            const std::vector<int64_t> &parts = space.find("kernel_parts").values;
+            ASSERT_GT(parts.size(), 1u) << name << " " << layout;
+            const Evaluator evaluator(workload, machine);
+            Random random(5);
+            for (const Point &point : sample_distinct(restrict_to(space, {{"kernel_parts", parts.back()}}), 3, random))
+                EXPECT_EQ(evaluator.verify(point), "") << name << " " << layout << " " << point.assignments();
+        }
+    // Two kernels of 32 output channels do not fit beside the image.
+    const Machine machine = find_machine("ax01");
+    const auto workload = find_operator("conv2d").workload(
+        {{"shape", "1x8x8x1280,1280x1280x3x3"}, {"padding", "1"}, {"layout", "nhwc"}, {"weight_layout", "packed"}});
+    Random random(5);
+    const auto whole = restrict_to(workload->space(machine), {{"kernel_parts", 1}});
+    EXPECT_EQ(sample(whole, random), std::nullopt);
+    EXPECT_NE(sample(workload->space(machine), random), std::nullopt);
+}
+
 // Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
 TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     const Machine machine = find_machine("ax01-psum");
@@ -705,7 +732,7 @@ TEST(Convolution, ResultsAreTurnedBackBesideWhatIsBehindThem) {
     const Point point = {{"rows", 28},        {"image_at_once", 1},     {"strip_rows", 1},  {"strip_columns", 56},
                          {"strips_alike", 1}, {"sums_in_registers", 1}, {"first_apart", 1}, {"back_at_end", 1},
                          {"row_unroll", 1},   {"weight_unroll", 32},    {"in_line", 0},     {"rows_together", 0},
-                         {"in_parts", 0}};
+                         {"in_parts", 0},     {"kernel_parts", 1}};
     const auto run = [&](const char *expression) {
         const Evaluation evaluation =
             Evaluator(find_operator(expression).workload({{"shape", "1x32x56x56,64x32x1x3"}}), find_machine("ax01"))
