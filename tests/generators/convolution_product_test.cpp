@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "generators/registry.h"
-#include "sampled_point.h"
+#include "tests/generators/sampled_point.h"
 
 namespace atalla {
 namespace {

@@ -1,0 +1,132 @@
+// Convolutions of few channels, whose lanes hold rows and columns of the kernel, too.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include "generators/evaluate.h"
+#include "generators/registry.h"
+#include "isa/vectors.h"
+#include "schedules/random.h"
+#include "tests/generators/sampled_point.h"
+#include "tests/support/settings.h"
+
+namespace atalla {
+namespace {
+
+// Points that are drawn of each call.
+const int rounds = test_rounds(1);
+
+// Rows of the result share the lanes of a place: with and without a distance between the rows of the kernel, in several blocks
+// and groups, with all channels at once or several times, beginning with a bias.
+TEST(Convolution, RowsOfTheResultShareLanes) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x32x36,8x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
+        {{"shape", "2x2x12x40,40x2x3x3,40"}, {"padding", "1,2,1,0"}},
+        {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}},
+        {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "packed";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            EXPECT_GT(workload->naive_point(machine)["channels"], 0);
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(11);
+            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// Rows of the kernel that would begin another k tile have their columns on lanes: one or several of them, with windows beyond
+// both ends of a row and rows outside of the image, in several blocks, groups and images, with all lanes or several tiles of
+// them before.
+TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x40x41,32x3x11x11"}, {"stride", "4"}, {"padding", "2"}},
+        {{"shape", "2x8x24x20,10x4x9x5,10"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}, {"padding", "5,3"}},
+        {{"shape", "1x3x33x30,6x3x22x6"}, {"stride", "2"}, {"padding", "1,2,3,4"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "packed";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            EXPECT_EQ(workload->inputs().at(1).extents.front(), lanes);
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(11);
+            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// Columns of the kernel that have no k tile of their own, in lanes of one class of columns or of two; with and without places
+// in front of a row that have lanes inside, in several blocks, groups and images, with channels of whole blocks and of a part
+// of one, beginning with a bias.
+TEST(Convolution, ColumnsShareTiles) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x32x64,32x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
+        {{"shape", "2x3x12x16,6x3x3x5,6"}, {"padding", "1,2"}},
+        {{"shape", "1x4x16x32,12x2x5x4"}, {"groups", "2"}, {"stride", "2"}, {"padding", "2,1"}},
+        {{"shape", "1x1x8x32,4x1x3x2,4"}, {"padding", "1,0,1,1"}},
+    };
+    for (const WorkloadArguments &call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            WorkloadArguments arguments = call;
+            arguments["weight_layout"] = "shared";
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(12);
+            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
+// The host adds in the order of the array, which decides where sums overflow and which of two infinities meet.
+TEST(Convolution, SumsOverflowOnTheHostAsOnTheAccelerator) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x3x32x64,32x3x7x7,32"}, {"stride", "2"}, {"padding", "3"}, {"weight_layout", "shared"}});
+    const Point point = workload->naive_point(machine);
+    const codegen::CompiledKernel compiled = Evaluator(workload, machine).compile(point);
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        const std::vector<TensorData> inputs = random_inputs(workload->inputs(), DataSet::Special, seed);
+        const KernelRun run = run_kernel(workload->build(machine, point), compiled, machine, inputs);
+        ASSERT_EQ(run.result.error, "");
+        EXPECT_EQ(difference(workload->outputs()[0], run.outputs[0], workload->host_result(machine, inputs)[0]), "")
+            << "seed " << seed;
+    }
+}
+
+// Weights are stored so where the adder sums and the additions that are saved are more than what turning the image takes.
+TEST(Convolution, ColumnsShareTilesWhereThatPays) {
+    const auto layout = [](const std::string &shape, const char *padding, const char *machine) {
+        const std::vector<Arrangement> arrangements = find_operator("conv2d")
+                                                          .workload({{"shape", shape}, {"stride", "2"}, {"padding", padding}})
+                                                          ->arrangements(find_machine(machine));
+        return arrangements.at(0).workload->title();
+    };
+    EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01"), testing::HasSubstr("shared"));
+    EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01-psum"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
+}
+
+// An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.
+TEST(Convolution, InfiniteBiasesOfBandsSpreadAlike) {
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x3x16x16,8x3x3x3,8"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    const Machine machine = find_machine("ax01");
+    for (const int64_t channels : {4, 8})
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            Point point = workload->naive_point(machine);
+            point.set("channels", channels);
+            EXPECT_EQ(Evaluator(workload, machine, seed).verify(point), "") << channels << " channels, seed " << seed;
+        }
+}
+
+}  // namespace
+}  // namespace atalla
