@@ -18,12 +18,23 @@ std::vector<int64_t> with_batch(int64_t element, int64_t rows, const std::vector
         if (d == std::min(inside, batch.size())) extents.push_back(rows);
         if (d == batch.size()) break;
         const AttentionBatch &dim = batch[batch.size() - 1 - d];
-        if (has == nullptr || dim.*has) extents.push_back(dim.extent);
+        if (has == nullptr || dim.*has) extents.push_back(has == &AttentionBatch::mask ? dim.masks : dim.extent);
     }
     return extents;
 }
 
 }  // namespace
+
+void AttentionBatch::join(const AttentionBatch &inside) {
+    extent *= inside.extent;
+    if (mask && !inside.mask) {
+        sharers *= inside.extent;
+        return;
+    }
+    masks = mask ? masks * inside.masks : inside.masks;
+    sharers = inside.sharers;
+    mask = inside.mask;
+}
 
 int64_t AttentionShape::problems() const {
     int64_t n = 1;
@@ -54,6 +65,12 @@ KernelDefinition attention(const AttentionShape &shape, const Machine &machine, 
         throw Error("attention: sizes must be at least 1");
     if (AttentionShape::streamed(point) > 0 && !shape.whole_rows()) return attention_streamed(shape, machine, point);
     return shape.whole_rows() ? attention_of_whole_rows(shape, machine, point) : attention_by_tiles(shape, machine, point);
+}
+
+std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own) {
+    for (size_t d = 0; d < batch.size(); d++)
+        if (batch.dim(d).mask) own.push_back(batch.dim(d).mask_of(Halide::Expr(batch.var(d))));
+    return own;
 }
 
 KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "generators/batch_vars.h"
 #include "generators/kernel_definition.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
@@ -17,6 +18,19 @@ namespace atalla {
 struct AttentionBatch {
     int64_t extent = 1;
     bool keys = true, mask = true;  // the tensors have it
+    // Of the dimension, so many neighbors share a mask, and as many masks serve all its problems, from the first one again
+    // behind the last.
+    int64_t sharers = 1, masks = extent;
+    template <class Index>
+    Index mask_of(Index problem) const {
+        if (sharers > 1) problem = problem / static_cast<int>(sharers);
+        return sharers * masks < extent ? problem % static_cast<int>(masks) : problem;
+    }
+    // One dimension of this and one inside it, if it can tell the masks of both.
+    bool may_join(const AttentionBatch &inside, bool of_either) const {
+        return mask == inside.mask ? !mask || sharers == 1 : of_either;
+    }
+    void join(const AttentionBatch &inside);
 };
 
 // Q [queries][depth], K [keys][depth], V [keys][width], an optional bf16 mask [queries][keys] that is added to the scaled
@@ -93,6 +107,10 @@ struct AttentionShape {
     bool comes_by_heads(const Machine &machine, int64_t heads) const {
         return heads > 1 && batch.back().keys && machine.timed();
     }
+    // Of so many heads that go through each step together, does the mask of one come while the one before is computed?
+    bool masks_by_heads(const Machine &machine, int64_t heads) const {
+        return heads > 1 && mask && batch.back().mask && machine.timed();
+    }
     // Do values come a tile of keys at a time, while those of the one before are turned? Where tiles are alike, and not whole
     // heads or blocks of keys come so, or columns, where whole rows stream.
     bool values_by_tiles(const Machine &machine, int64_t heads, int64_t stream) const {
@@ -135,6 +153,9 @@ struct AttentionShape {
 // are all hidden gives 0. V is transposed by the array as gemm() does with B stored [k][n]: an infinity or NaN in V spreads
 // over its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
+
+// The arguments of the mask, whose own are given.
+std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own);
 
 // The kernel of a pipeline whose inputs are Q, K, V and, where the shape has one, the mask.
 KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline,

@@ -67,7 +67,7 @@ private:
         define(Vs, args({k, w, tt, c}), Vp(args({k, w, tt, c})));
         if (shape_.mask)
             define_within(Ms, args({j, i, tt}), tt * lanes + j < keys_,
-                          mask(args({min(tt * lanes + j, keys_ - 1), i}, &AttentionBatch::mask)));
+                          mask(mask_args(batch_, {min(tt * lanes + j, keys_ - 1), i})));
         // V^T: its rows as weights and those of the identity through them.
         identity(k, w) = select(k == w, bf16(1.0f), bf16(0.0f));
         define(turn.weights, args({k, w, tt, c}), Vs(args({k, w, tt, c})));

@@ -95,7 +95,8 @@ private:
         }
         if (shape_.mask) {
             const Expr at = tt * lanes + k;
-            define_rows(Ms, {k, tt}, at < keys_, keys_ % lanes == 0, mask(mask_args(at)), mask(mask_args(min(at, keys_ - 1))));
+            define_rows(Ms, {k, tt}, at < keys_, keys_ % lanes == 0, mask(mask_args(batch_, {at, 0})),
+                        mask(mask_args(batch_, {min(at, keys_ - 1), 0})));
         }
         define(X, args({j, tt}), undef<BFloat>());
         Expr score;
@@ -128,7 +129,6 @@ private:
     std::vector<Expr> tensor_at(const Expr &element, const Expr &row, char tensor) const {
         return batch_.tensor_args(element, row, nullptr, shape_.inside(tensor));
     }
-    std::vector<Expr> mask_args(const Expr &at) const { return batch_.args({at, 0}, &AttentionBatch::mask); }
 
     void define_softmax() {
         // Where a mask hides all keys, no distance from minus infinity would be a number.

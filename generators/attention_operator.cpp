@@ -68,7 +68,8 @@ public:
                 const int64_t index = rest % shape_.batch[d].extent;
                 rest /= shape_.batch[d].extent;
                 if (shape_.batch[d].keys) keys_at += index * std::exchange(keys_stride, keys_stride * shape_.batch[d].extent);
-                if (shape_.batch[d].mask) mask_at += index * std::exchange(mask_stride, mask_stride * shape_.batch[d].extent);
+                if (shape_.batch[d].mask)
+                    mask_at += shape_.batch[d].mask_of(index) * std::exchange(mask_stride, mask_stride * shape_.batch[d].masks);
             }
             const Rows q = rows_of('q', problem, shape_.queries, shape_.depth),
                        k = rows_of('k', keys_at, shape_.keys, shape_.depth);
@@ -231,15 +232,20 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
             shape.batch.push_back({leads[d], key_leads[d] == leads[d], mask_leads[d] == leads[d]});
         }
     }
+    // Problems that share masks have those of their own, if these are small enough to come beside the computation, and they
+    // will not be the queries of one head.
+    constexpr int64_t most_scores = 128 * 128;
     std::vector<AttentionBatch> dims;
     for (size_t d = 0; d < shape.batch.size(); d++) {
         const AttentionBatch &dim = shape.batch[d];
         if (dim.extent == 1) continue;
+        const bool own_masks = shape.queries * shape.keys <= most_scores && (dim.keys || shape.queries > 1);
         // Heads are no part of the rest where rows may lie between the two.
         const bool is_head = d + 1 >= leads.size(),
                    begins_heads = is_head && shape.head_dims == 0 && !shape.heads_inside.empty();
-        if (!begins_heads && !dims.empty() && dims.back().keys == dim.keys && (!shape.mask || dims.back().mask == dim.mask))
-            dims.back().extent *= dim.extent;
+        if (!begins_heads && !dims.empty() && dims.back().keys == dim.keys &&
+            (!shape.mask || dims.back().may_join(dim, own_masks)))
+            dims.back().join(dim);
         else {
             dims.push_back(dim);
             shape.head_dims += is_head;

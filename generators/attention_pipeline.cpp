@@ -158,9 +158,9 @@ void AttentionPipeline::define_operands() {
         const Expr column = key_at(tt * lanes + k);
         if (partial_keys || partial)
             define_within(Ms, of_mask({k, i, tt}), column < keys_ && query() < queries_,
-                          mask(args({min(column, keys_ - 1), min(query(), queries_ - 1)}, &AttentionBatch::mask)));
+                          mask(mask_args(batch_, {min(column, keys_ - 1), min(query(), queries_ - 1)})));
         else
-            define(Ms, of_mask({k, i, tt}), mask(args({column, query()}, &AttentionBatch::mask)));
+            define(Ms, of_mask({k, i, tt}), mask(mask_args(batch_, {column, query()})));
     }
 }
 
@@ -538,7 +538,15 @@ void AttentionPipeline::schedule_queries() {
     }
     if (!shape_.mask) return;
     Ms.vectorize(k, lanes);
-    at_keys(Ms, &AttentionBatch::mask);
+    if (shape_.masks_by_heads(machine_, heads_))
+        Ms.compute_at(X, batch_.var(0))
+            .hoist_storage(out, io)
+            .ring_buffer(2)
+            .bound_extent(i, rows_)
+            .bound_storage(i, stored_rows())
+            .bound_extent(ib, blocks_);
+    else
+        at_keys(Ms, &AttentionBatch::mask);
     in_pads({Ms});
 }
 
@@ -554,7 +562,11 @@ void AttentionPipeline::schedule_scores() {
         X.update(update++).rename(i, iu).reorder(loops).vectorize(j, lanes);
         schedule_dot(dot, X, scored.x, iu, j, lanes);
     }
-    if (shape_.mask) in_groups(X.update(update++), softmax_unroll_, j, {iu}, {scored.x, ib});
+    if (shape_.mask) {
+        std::vector<VarOrRVar> outside = {scored.x, ib};
+        if (heads_ > 1) outside.push_back(batch_.var(0));
+        in_groups(X.update(update++), softmax_unroll_, j, {iu}, outside);
+    }
     if (hides_end()) {
         in_groups(X.update(update++), lane_rows(), j, {iu}, {ending.x, ib});
     }

@@ -64,7 +64,7 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
         sum += shape.whole_rows()
                    ? (depth_tiles - 1) * stored + AttentionShape::idle_iterations * point["softmax_unroll"] * key_tiles * heads
                    : 5 * stored + shape.spare_rows(rows) * (2 * key_tiles + 3);
-    if (shape.mask) sum += (shape.batch.empty() || shape.batch.back().mask ? heads : 1) * stored * key_tiles;
+    if (shape.mask) sum += (shape.masks_by_heads(machine, heads) ? 2 : 1) * stored * key_tiles;
     // These are in one pad.
     if (shape.causal)
         sum += round * (!shape.skips_hidden(rows) ? shape.queries + lanes * key_tiles
