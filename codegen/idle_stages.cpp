@@ -191,8 +191,9 @@ private:
         return rows;
     }
 
-    // Do transfers bring other rows of the buffer while loops read it?
+    // Do transfers bring other rows of the buffer while the loop reads it?
     bool loads_ahead(int allocation) const {
+        if (kernel_.loops[static_cast<size_t>(loop_)].arriving.contains(allocation)) return true;
         const auto brings = [&](const Op &op) { return op.opcode == Opcode::scpad_ld && op.orders == allocation && op.ahead; };
         return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block &block) {
             return std::any_of(block.ops.begin(), block.ops.end(), [&](const Op &op) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -214,6 +215,7 @@ struct LoopInfo {
     Reg last = {};       // the last value of the variable, where it varies from turn to turn of the loops around; else none
     int64_t least = 0;   // iterations that are sure, where their number varies and the loop runs at all
     std::optional<LinearForm> last_value = {};  // what `last` holds, in terms of the loops around
+    std::set<int> arriving = {};                // allocations of which transfers may bring rows that it does not touch
 
     bool varies() const { return last.defined(); }
     int64_t sure() const { return varies() ? least : extent; }

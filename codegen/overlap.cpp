@@ -174,15 +174,23 @@ private:
             }
             channel = Channel{&copy, {}, {}, {}, {}};
             for (auto &[at, part] : parts) {
-                if (at == 0)
+                if (at == 0) {
                     channel = std::move(part);
-                else
-                    code_.wait({part}, waits[at]);
+                    continue;
+                }
+                code_.wait({part}, waits[at]);
+                for (size_t i = 0; i < at; i++) note_arriving(loop.body[i], copy.allocation);
             }
         }
         for (auto &[at, body] : waits)
             loop.body.insert(loop.body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(body.begin()),
                              std::make_move_iterator(body.end()));
+    }
+    // The loops of a node run while rows of the allocation come.
+    void note_arriving(const Node &node, int allocation) const {
+        if (node.loop) kernel_.loops[static_cast<size_t>(node.loop->id)].arriving.insert(allocation);
+        if (!node.loop && !node.branch) return;
+        for (const Node &inner : node.loop ? node.loop->body : node.branch->body) note_arriving(inner, allocation);
     }
     static bool copies_inside(const Loop &loop, const Copy &copy) {
         return std::any_of(loop.body.begin(), loop.body.end(),

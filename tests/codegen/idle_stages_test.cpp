@@ -126,6 +126,9 @@ TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
     transfer.ahead = true;
     blocks[0].ops.push_back(transfer);
     EXPECT_FALSE(possible());
+    blocks[0].ops.clear();
+    kernel.loops[0].arriving = {in};
+    EXPECT_FALSE(possible());
 }
 
 TEST_F(IdleStages, StoresMayNotReachOtherRowsOfTheirBuffer) {
@@ -217,6 +220,19 @@ TEST(IdleLoops, MayStandBesideCodeOfOneSlot) {
     const Evaluation evaluation = Evaluator(workload, find_machine("ax01")).evaluate(Point::parse("rows=128,unroll=16"));
     ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
     EXPECT_GT(evaluation.counters.at("array_rows").get<int64_t>(), rows);
+}
+
+// The second k tile of A, whose rows are behind those that the loop of the first one reads, is waited for behind that loop.
+TEST(IdleLoops, DoNotReadRowsThatStillCome) {
+    const std::shared_ptr<const Workload> workload =
+        find_operator("gemm").workload({{"shape", "64x87x39"}, {"addend", "true"}, {"relu", "true"}});
+    for (const int rows : {16, 24, 32}) {
+        const Point point = Point::parse(
+            fmt::format("b_block=1,b_resident=1,b_row_major=1,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=1,m_outer=1,"
+                        "pads_split=1,row_pass=0,row_unroll=8,rows={},slots=1,sums_in_registers=0,weight_unroll=32",
+                        rows));
+        EXPECT_EQ(Evaluator(workload, find_machine("ax01-psum")).verify(point), "") << rows << " rows";
+    }
 }
 
 // Loops of one iteration and of several, of rows that start sums and that end them.
