@@ -88,6 +88,10 @@ struct ConvolutionShape {
     // one's class.
     int64_t shared_columns() const;
     bool sharing_pays() const;  // where the adder sums
+    // All columns share one k tile, whose lanes are whole windows: the rows of the kernel in all channels for each column.
+    bool whole_windows() const;
+    // The image comes so many times more, from some columns on.
+    int64_t shifted_images() const { return whole_windows() ? kernel_x - 1 : shared_columns() > 0 ? shared_classes() : 0; }
     int64_t window_rows() const { return in * kernel_y; }
     int64_t shared_lanes() const { return lanes - window_rows(); }                      // of a class
     int64_t shared_classes() const { return ceil_div(window_rows(), shared_lanes()); }  // that have such lanes
@@ -232,6 +236,7 @@ private:
     int64_t shared_distance(int64_t of_class, int64_t shared) const;
     bool reaches_in(int64_t of_class, int64_t shared) const;
     KernelElement shared_element(int64_t tile, int64_t lane) const;
+    bool shares_in_line() const;
     int64_t best_band() const;  // without regard to shared_columns()
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }
 };

@@ -9,12 +9,22 @@ namespace atalla {
 using namespace Halide;
 using namespace vocabulary;
 
+// Places pass without regard to where rows end. The last columns that are turned are the image's: what a turn stored beyond
+// them would lie where the next row's places are.
+bool ConvolutionShape::shares_in_line() const {
+    return shares && packed && rows_on_lanes() && dilation_x == 1 && lanes % stride_x == 0 && width == stride_x * columns() &&
+           (width < lanes || width % lanes == 0) && columns() % places_together == 0 && line_places() >= lanes * 7 / 8;
+}
+
+// Sharing columns, with one place at most in front of each row, which is turned on its own.
+bool ConvolutionShape::whole_windows() const {
+    return shares_in_line() && kernel_x > 1 && window_rows() * kernel_x <= lanes && padding_x <= stride_x &&
+           padding_x < kernel_x;
+}
+
 int64_t ConvolutionShape::shared_columns() const {
-    if (!shares || !packed || !rows_on_lanes() || dilation_x > 1 || window_rows() >= lanes || lanes % stride_x != 0 ||
-        kernel_x <= stride_x)
-        return 0;
-    // Places pass without regard to where rows end.
-    if (width != stride_x * columns() || columns() % places_together != 0 || line_places() < lanes * 7 / 8) return 0;
+    if (whole_windows()) return kernel_x - 1;
+    if (!shares_in_line() || window_rows() >= lanes || kernel_x <= stride_x) return 0;
     // As many as each class of columns can serve.
     const int64_t own = (kernel_x - 1) / stride_x + 1, shared = std::min(own / 2, kernel_x / stride_x);
     if (shared_lanes() * stride_x < window_rows()) return 0;
@@ -31,6 +41,9 @@ bool ConvolutionShape::sharing_pays() const {
     // share; and an addition.
     constexpr int64_t turn_of_classes = 200, turn = 145, sum = 3;
     if (shared_columns() == 0) return false;
+    // The channels of a strip are in pages of their own: of planes of so many elements all in few banks of the DRAM.
+    constexpr int64_t in_few_banks = 16384;
+    if (whole_windows() && rows() * columns() % in_few_banks == 0) return false;
     return shared_columns() * ceil_div(out * rows() * columns(), lanes) * sum >
            rows() * tiles_of(width) * (turn_of_classes - turn / best_band());
 }
@@ -55,7 +68,9 @@ int64_t ConvolutionShape::class_at_edge() const {
 }
 
 KernelElement ConvolutionShape::shared_element(int64_t tile, int64_t lane) const {
-    const int64_t column = tile_column(tile), rows = window_rows();
+    const int64_t rows = window_rows();
+    if (whole_windows()) return {lane % rows / kernel_y, lane % kernel_y, lane / rows};
+    const int64_t column = tile_column(tile);
     if (lane < rows) return {lane / kernel_y, lane % kernel_y, column};
     const int64_t of_class = column % stride_x, row = of_class * shared_lanes() + lane - rows,
                   other = column + shared_distance(of_class);
@@ -63,24 +78,25 @@ KernelElement ConvolutionShape::shared_element(int64_t tile, int64_t lane) const
     return {row / kernel_y, row % kernel_y, other, other < first_shared_column()};
 }
 
+// Row `row` of the kernel in all channels, of those from `least` on, in the image from some columns on.
+Expr ConvolutionImage::kernel_row(const Func &func, int least, const Expr &row, const Expr &block) {
+    const int stride_y = static_cast<int>(shape_.stride_y), kernel_y = static_cast<int>(shape_.kernel_y);
+    const Expr first = image_at_once_ ? Expr(yb * (plan_.block_step * stride_y)) : Expr(0),
+               brought = image_at_once_ ? Expr(0) : Expr(yb),
+               index = clamp(row, least, static_cast<int>(shape_.window_rows()) - 1);
+    return func(raw_at(k, index / kernel_y - least / kernel_y,
+                       first + y * stride_y + index % kernel_y * static_cast<int>(shape_.dilation_y), block, 0, brought));
+}
+
 // The image as it comes and, for each class of columns, the rows of its lanes from some columns on. A turn makes the places of
 // 32 columns with the lanes of their class. Places of all rows follow each other: what a place of one row's end would store
 // beyond it is where padding is, and padding and places in front of a row are stored behind that.
 void ConvolutionImage::define_columns() {
-    const int stride = static_cast<int>(shape_.stride_x), kernel_y = static_cast<int>(shape_.kernel_y),
-              rows = static_cast<int>(shape_.window_rows()), spare = static_cast<int>(shape_.shared_lanes());
+    const int stride = static_cast<int>(shape_.stride_x), rows = static_cast<int>(shape_.window_rows()),
+              spare = static_cast<int>(shape_.shared_lanes());
     const int classes = static_cast<int>(shape_.shared_classes()), edge_class = static_cast<int>(shape_.class_at_edge());
-    const Expr first = image_at_once_ ? Expr(yb * (plan_.block_step * static_cast<int>(shape_.stride_y))) : Expr(0),
-               brought = image_at_once_ ? Expr(0) : Expr(yb);
-    // Row `row` of the kernel in all channels, of those from `least` on.
     const auto of = [&](const Func &func, int least, const Expr &row, const Expr &block) {
-        const Expr index = clamp(row, least, rows - 1);
-        const int from_channel = least / kernel_y;
-        const std::vector<Expr> at =
-            raw_at(k, index / kernel_y - from_channel,
-                   first + y * static_cast<int>(shape_.stride_y) + index % kernel_y * static_cast<int>(shape_.dilation_y),
-                   block, 0, brought);
-        return func(at);
+        return kernel_row(func, least, row, block);
     };
     Expr shared;
     for (int c = 0; c < stride; c++) {
@@ -122,25 +138,58 @@ void ConvolutionImage::define_columns() {
         }
     edge_ = RDom(0, static_cast<int>(columns.size()), 0, image_rows(), "edge");
     const Expr row = edge_class * spare + w - rows;
-    edges.weights(k, w, y, yb, g, b) = select(w >= rows && row < rows, of(raw, 0, row, 0), bf16(0.0f));
-    edges.part(l, i, y, yb, g, b) = 0.0f;
-    edges.part(l, i, y, yb, g, b) += f32(identity(q, i)) * f32(edges.weights(q, l, y, yb, g, b));
+    define_edges(select(w >= rows && row < rows, of(raw, 0, row, 0), bf16(0.0f)));
     const auto one_of = [&](const std::vector<Expr> &values) {
         return values.size() == 1 ? values[0] : mux(Expr(edge_.x), values);
     };
-    edge_place(l, i, y, yb, g, b) = bf16(edges.part(l, i, y, yb, g, b));
     image(l, line_lead() + edge_.y * columns_ + one_of(places), one_of(tiles), yb, g, b) =
         edge_place(l, one_of(columns), edge_.y, yb, g, b);
+}
+
+void ConvolutionImage::define_edges(const Expr &tile) {
+    edges.weights(k, w, y, yb, g, b) = tile;
+    edges.part(l, i, y, yb, g, b) = 0.0f;
+    edges.part(l, i, y, yb, g, b) += f32(identity(q, i)) * f32(edges.weights(q, l, y, yb, g, b));
+    edge_place(l, i, y, yb, g, b) = bf16(edges.part(l, i, y, yb, g, b));
+}
+
+// The image as it comes and from each further column of the kernel on: a turn makes the windows that begin with 32 columns.
+// That which begins in front of a row is turned on its own, behind those of the row before, whose last ones may lie where it
+// is.
+void ConvolutionImage::define_whole_windows() {
+    const int rows = static_cast<int>(shape_.window_rows());
+    // The windows that begin with the columns of a block, or so many in front of it, where zeros are.
+    const auto windows_from = [&](int in_front, const Expr &block) {
+        Expr all = bf16(0.0f);
+        for (int column = taps_x_ - 1; column >= in_front; column--) {
+            const int shift = column - in_front;
+            const Expr lanes_of = kernel_row(shift == 0 ? raw : shifted_[shift - 1], 0, w - column * rows, block);
+            all = select(w >= column * rows && w < (column + 1) * rows, lanes_of, all);
+        }
+        return all;
+    };
+    turn(turned, windows_from(0, xb), l, xb, {y, cb, yb, g, b});
+    turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
+    image(l, px, z, yb, g, b) = undef<BFloat>();
+    const Expr place = from[3] * lanes + from[1], column = place + padding_x_;
+    if (stride_x_ > 1) from.where(column % stride_x_ == 0);
+    image(l, line_lead() + from[2] * columns_ + column / stride_x_, from[0], yb, g, b) =
+        turned_place(l, place, from[2], from[4], yb, g, b);
+    if (padding_x_ == 0) return;
+    edge_ = RDom(0, 1, 0, image_rows(), "edge");
+    define_edges(windows_from(padding_x_, 0));
+    image(l, line_lead() + edge_.y * columns_ + edge_.x, 0, yb, g, b) = edge_place(l, edge_.x, edge_.y, yb, g, b);
 }
 
 void ConvolutionImage::define_shifted() {
     const int height = static_cast<int>(shape_.height);
     const Expr row = yb * (plan_.block_step * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y;
-    for (int c = 0; c < static_cast<int>(shape_.shared_classes()); c++) {
+    const bool whole = shape_.whole_windows();
+    for (int c = 0; c < static_cast<int>(shape_.shifted_images()); c++) {
         Func func("shifted" + std::to_string(c));
-        const int first = static_cast<int>(shape_.first_shared_channel(c)),
-                  last = static_cast<int>(shape_.last_shared_channel(c));
-        const Expr at = xb * lanes + k + static_cast<int>(shape_.shared_distance(c));
+        const int first = whole ? 0 : static_cast<int>(shape_.first_shared_channel(c)),
+                  last = whole ? in_ - 1 : static_cast<int>(shape_.last_shared_channel(c));
+        const Expr at = xb * lanes + k + (whole ? c + 1 : static_cast<int>(shape_.shared_distance(c)));
         const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
         func(here) = bf16(0.0f);
         func(here) = select(at < width_ && row >= 0 && row < height && l <= last - first,

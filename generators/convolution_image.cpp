@@ -83,7 +83,10 @@ void ConvolutionImage::define_image() {
     }
     if (shape_.shared_columns() > 0) {
         define_shifted();
-        define_columns();
+        if (shape_.whole_windows())
+            define_whole_windows();
+        else
+            define_columns();
         return;
     }
     // The block's first row in what was brought.

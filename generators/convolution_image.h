@@ -132,6 +132,9 @@ private:
     // Columns of the kernel that share k tiles: the image's places with lanes of another column, in line.
     void define_shifted();
     void define_columns();
+    void define_whole_windows();
+    void define_edges(const Halide::Expr &tile);  // the weights that turn them
+    Halide::Expr kernel_row(const Halide::Func &func, int least, const Halide::Expr &row, const Halide::Expr &block);
     void schedule_columns(Halide::Func out);
     // Channels innermost.
     void define_places();

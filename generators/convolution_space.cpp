@@ -88,8 +88,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
               channel_tiles;
     // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads,
     // which are full first.
-    const int64_t planes_brought =
-        round_up(shape.in, machine.pad.count) * (shape.shared_columns() > 0 ? 1 + shape.shared_classes() : 1);
+    const int64_t planes_brought = round_up(shape.in, machine.pad.count) * (1 + shape.shifted_images());
     const int64_t one_by_one = std::min<int64_t>(channel_tiles, shape.in % lanes == 0 && plan.surrounded_alike(shape) ? 2 : 1),
                   together = !point["image_at_once"] && shape.channels_one_by_one(machine) ? one_by_one : channel_tiles;
     if (point["in_line"])

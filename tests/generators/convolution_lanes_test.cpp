@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "generators/evaluate.h"
@@ -17,6 +19,22 @@ namespace {
 // Points that are drawn of each call.
 const int rounds = test_rounds(1);
 
+// Draws points of each call with these weights on both machines; `check` sees each workload first.
+void check_sampled_points(const std::vector<WorkloadArguments> &calls, const char *weight_layout,
+                          const std::function<void(const Workload &, const Machine &)> &check) {
+    for (WorkloadArguments call : calls)
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            call["weight_layout"] = weight_layout;
+            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(call);
+            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
+            check(*workload, machine);
+            const Evaluator evaluator(workload, machine, 3);
+            Random random(11);
+            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
+        }
+}
+
 // Rows of the result share the lanes of a place: with and without a distance between the rows of the kernel, in several blocks
 // and groups, with all channels at once or several times, beginning with a bias.
 TEST(Convolution, RowsOfTheResultShareLanes) {
@@ -26,18 +44,9 @@ TEST(Convolution, RowsOfTheResultShareLanes) {
         {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}},
         {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
     };
-    for (const WorkloadArguments &call : calls)
-        for (const char *name : {"ax01", "ax01-psum"}) {
-            const Machine machine = find_machine(name);
-            WorkloadArguments arguments = call;
-            arguments["weight_layout"] = "packed";
-            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-            EXPECT_GT(workload->naive_point(machine)["channels"], 0);
-            const Evaluator evaluator(workload, machine, 3);
-            Random random(11);
-            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
-        }
+    check_sampled_points(calls, "packed", [](const Workload &workload, const Machine &machine) {
+        EXPECT_GT(workload.naive_point(machine)["channels"], 0);
+    });
 }
 
 // Rows of the kernel that would begin another k tile have their columns on lanes: one or several of them, with windows beyond
@@ -49,18 +58,9 @@ TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
         {{"shape", "2x8x24x20,10x4x9x5,10"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}, {"padding", "5,3"}},
         {{"shape", "1x3x33x30,6x3x22x6"}, {"stride", "2"}, {"padding", "1,2,3,4"}},
     };
-    for (const WorkloadArguments &call : calls)
-        for (const char *name : {"ax01", "ax01-psum"}) {
-            const Machine machine = find_machine(name);
-            WorkloadArguments arguments = call;
-            arguments["weight_layout"] = "packed";
-            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-            EXPECT_EQ(workload->inputs().at(1).extents.front(), lanes);
-            const Evaluator evaluator(workload, machine, 3);
-            Random random(11);
-            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
-        }
+    check_sampled_points(calls, "packed", [](const Workload &workload, const Machine &) {
+        EXPECT_EQ(workload.inputs().at(1).extents.front(), lanes);
+    });
 }
 
 // Columns of the kernel that have no k tile of their own, in lanes of one class of columns or of two; with and without places
@@ -71,19 +71,25 @@ TEST(Convolution, ColumnsShareTiles) {
         {{"shape", "1x3x32x64,32x3x7x7"}, {"stride", "2"}, {"padding", "3"}},
         {{"shape", "2x3x12x16,6x3x3x5,6"}, {"padding", "1,2"}},
         {{"shape", "1x4x16x32,12x2x5x4"}, {"groups", "2"}, {"stride", "2"}, {"padding", "2,1"}},
+        {{"shape", "1x5x8x32,4x5x3x3,4"}, {"padding", "1"}},
+    };
+    check_sampled_points(calls, "shared", [](const Workload &, const Machine &) {});
+}
+
+// All columns of the kernel share one k tile: with and without a window in front of each row, of kernels as wide as a step, in
+// several blocks, groups and images, beginning with a bias.
+TEST(Convolution, LanesAreWholeWindows) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x16x32,32x3x3x3"}, {"padding", "1"}},
+        {{"shape", "1x3x16x64,64x3x3x3,64"}, {"stride", "2"}, {"padding", "1"}},
+        {{"shape", "2x4x14x64,12x2x3x4,12"}, {"groups", "2"}, {"stride", "2"}, {"padding", "1"}},
+        {{"shape", "1x3x16x64,8x3x4x2"}, {"stride", "2"}},
         {{"shape", "1x1x8x32,4x1x3x2,4"}, {"padding", "1,0,1,1"}},
     };
-    for (const WorkloadArguments &call : calls)
-        for (const char *name : {"ax01", "ax01-psum"}) {
-            const Machine machine = find_machine(name);
-            WorkloadArguments arguments = call;
-            arguments["weight_layout"] = "shared";
-            const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(arguments);
-            SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
-            const Evaluator evaluator(workload, machine, 3);
-            Random random(12);
-            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
-        }
+    check_sampled_points(calls, "shared", [](const Workload &workload, const Machine &) {
+        const std::vector<int64_t> extents = workload.inputs().at(1).extents;
+        EXPECT_EQ(std::vector<int64_t>(extents.begin(), extents.begin() + 2), (std::vector<int64_t>{lanes, 1}));
+    });
 }
 
 // The host adds in the order of the array, which decides where sums overflow and which of two infinities meet.
@@ -113,6 +119,11 @@ TEST(Convolution, ColumnsShareTilesWhereThatPays) {
     EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01"), testing::HasSubstr("shared"));
     EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01-psum"), testing::HasSubstr("packed"));
     EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x224x224,64x3x3x3", "1", "ax01"), testing::HasSubstr("shared"));
+    // Planes whose channels are in one bank of the DRAM.
+    EXPECT_THAT(layout("1x3x256x256,64x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
+    // A turn of the last columns would reach into the next row.
+    EXPECT_THAT(layout("1x3x112x112,64x3x7x7", "3", "ax01"), testing::HasSubstr("packed"));
 }
 
 // An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.

@@ -55,6 +55,7 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
         {{"shape", "1x3x32x36,8x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
         {{"shape", "1x4x14x9,6x2x3x2"}, {"groups", "2"}, {"dilation", "2"}},
         {{"shape", "1x3x32x64,64x3x7x7"}, {"padding", "3"}, {"stride", "2"}},
+        {{"shape", "1x3x64x64,64x3x3x3"}, {"padding", "1"}},
         {{"shape", "1x3x24x25,32x3x11x11"}, {"padding", "2"}, {"stride", "4"}},
         {{"shape", "1x8x24x20,6x4x9x5"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}},
         {{"shape", "1x64x5x4,64x16x3x3"}, {"groups", "4"}, {"padding", "1"}},
