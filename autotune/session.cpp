@@ -22,6 +22,8 @@ namespace {
 
 // So many points that are left are visited whatever the strategy thinks of them.
 constexpr size_t few_points = 32;
+// A budget of trials that ends before any point ran is exceeded by so many at most.
+constexpr int64_t most_until_one_runs = 32;
 // So many values of a space are tried between two looks at the clock and at signals, and drafting this long, in seconds, is
 // shown.
 constexpr uint64_t pulse_every = 256;
@@ -184,7 +186,7 @@ struct TuningSession::Impl {
     // (Samples and sweeps are as they were asked for.)
     std::optional<std::vector<Point>> all_that_is_left(size_t few) const {
         const bool as_asked = options_.strategy == Strategy::Exhaustive || options_.strategy == Strategy::Random;
-        if (as_asked || options_.max_trials == 0 || !outcomes_.best()) {
+        if (as_asked || outcomes_.size() >= static_cast<size_t>(options_.max_trials) || !outcomes_.best()) {
             return std::nullopt;
         }
         return known_.may_be_faster(std::min(few, static_cast<size_t>(options_.max_trials) - outcomes_.size()));
@@ -243,7 +245,7 @@ struct TuningSession::Impl {
             end_interrupted();
         } else if (out_of_time()) {
             result_.stopped_because = fmt::format("budget of {} seconds used", options_.max_seconds);
-        } else if (options_.max_trials > 0 && proposed >= options_.max_trials) {
+        } else if (options_.max_trials > 0 && proposed >= options_.max_trials + (best ? 0 : most_until_one_runs)) {
             result_.stopped_because = fmt::format("budget of {} trials used", options_.max_trials);
         } else if (best && options_.stop_at_bound_share > 0 && task_.bound_cycles > 0 &&
                    task_.bound_cycles >= options_.stop_at_bound_share * best->cycles) {
@@ -251,7 +253,7 @@ struct TuningSession::Impl {
                 fmt::format("the best point is at {:.1f} % of the bound, the aim was {:.1f} %",
                             100.0 * task_.bound_cycles / best->cycles, 100 * options_.stop_at_bound_share);
         } else {
-            const int64_t left = options_.max_trials > 0 ? options_.max_trials - proposed : options_.batch;
+            const int64_t left = options_.max_trials > proposed ? options_.max_trials - proposed : options_.batch;
             return static_cast<size_t>(std::min<int64_t>(left, options_.batch));
         }
         return 0;

@@ -28,8 +28,8 @@ Strategy parse_strategy(std::string_view name);
 // As they are here, the commands tune if nothing is said.
 struct TuneOptions {
     Strategy strategy = Strategy::Draft;  // the best of them in bench/search_bench.cpp
-    int64_t max_trials = 32;              // trials proposed, those found in the database included; 0: no limit
-    double max_seconds = 0;               // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
+    int64_t max_trials = 32;  // trials proposed, those found in the database included, and more until one runs; 0: no limit
+    double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
     int threads = 0;                 // 0: what OpenMP offers. Never changes the result
     int batch = 8;                   // trials between two decisions; changes the course of the search

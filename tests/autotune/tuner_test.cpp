@@ -322,9 +322,22 @@ TEST_F(Tuner, NothingRuns) {
     task.evaluate = [](const Point &, int64_t) -> Trial { throw Error("no lowering today"); };
     const TuneResult result = tune(task, &database, quiet(16));
     EXPECT_FALSE(result.found);
-    EXPECT_EQ(result.failed, 16);
-    EXPECT_THAT(result.notes, ElementsAre(testing::AllOf(HasSubstr("none of 16 points ran; the first, "),
+    EXPECT_EQ(result.failed, 48);
+    EXPECT_THAT(result.notes, ElementsAre(testing::AllOf(HasSubstr("none of 48 points ran; the first, "),
                                                          HasSubstr("was failed: no lowering today"))));
+}
+
+TEST_F(Tuner, GoesOnUntilAPointRuns) {
+    std::atomic<int> tried = 0;
+    task.evaluate = [&](const Point &point, int64_t limit) -> Trial {
+        if (tried++ < 10) throw Error("out of registers");
+        return synthetic::task().evaluate(point, limit);
+    };
+    const TuneResult result = tune(task, &database, quiet(4));
+    EXPECT_TRUE(result.found);
+    EXPECT_GE(result.failed, 10);
+    EXPECT_LE(result.lowered, 4 + 2 * 8);
+    EXPECT_EQ(result.stopped_because, "budget of 4 trials used");
 }
 
 TEST_F(Tuner, AWrongWinnerIsMarkedAndTheNextTried) {
