@@ -63,11 +63,11 @@ TEST(Streams, SpreadTransfersGiveTheSameBits) {
             EXPECT_EQ(evaluator.verify(point), "") << op << " " << shape << " at " << point.assignments();
     };
     // Parts of two pages, whose result leaves at once; parts of a block, whose result has several groups; two inputs; a last
-    // block that begins earlier. One row of queries: its loop starts transfers beside few operations. The values are turned by
-    // tiles, or by the part of one that there is.
-    const Point one_row = Point::parse("heads=4,row_unroll=1,rows=1,softmax_unroll=1,weight_unroll=8");
-    for (const char *shape : {"4x1x48,4x32x48,4x32x48", "4x1x16,4x32x16,4x32x16", "4x1x20,4x32x20,4x32x20"})
-        check("scaled_dot_product_attention", shape, {one_row});
+    // block that begins earlier. Two rows of queries: their loop starts transfers beside few operations. The values are turned
+    // by tiles, or by the part of one that there is.
+    const Point two_rows = Point::parse("heads=4,row_unroll=1,rows=2,softmax_unroll=1,weight_unroll=8");
+    for (const char *shape : {"4x2x48,4x32x48,4x32x48", "4x2x16,4x32x16,4x32x16", "4x2x20,4x32x20,4x32x20"})
+        check("scaled_dot_product_attention", shape, {two_rows});
     check("relu", "32768",
           {{{"block", 4096}, {"unroll", 16}, {"pads", 4}, {"parts", 2}},
            {{"block", 8192}, {"unroll", 8}, {"pads", 4}, {"parts", 1}},

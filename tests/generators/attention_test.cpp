@@ -504,7 +504,9 @@ TEST(Attention, TakesRowsThatThePadsDoNotHold) {
         const std::shared_ptr<const Workload> held = find_operator(name).workload(
             {{"shape", fmt::format("{}x64,{}x64,{}x64", c.queries, c.keys, c.keys)}, {"is-causal", c.causal}});
         EXPECT_EQ(violation(held->space(machine), held->naive_point(machine)), "");
-        EXPECT_NO_THROW(Evaluator(held, machine).compile(held->naive_point(machine), {.optimize = false}));
+        codegen::CompileOptions unoptimized;
+        unoptimized.optimize = false;
+        EXPECT_NO_THROW(Evaluator(held, machine).compile(held->naive_point(machine), unoptimized));
     }
 }
 

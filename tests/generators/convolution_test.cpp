@@ -245,7 +245,9 @@ TEST(Convolution, BlocksThatPaddingSurroundsDifferentlyRun) {
             if (point["image_at_once"] != 0 || point["rows"] >= rows || point["sums_in_registers"] == 0) continue;
             const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
             EXPECT_EQ(evaluation.reason, "") << point.assignments();
-            if (in_blocks++ == 0) EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            if (in_blocks++ == 0) {
+                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+            }
             if (in_blocks == 4) break;
         }
         EXPECT_GT(in_blocks, 0) << padding;

@@ -77,12 +77,13 @@ TEST_F(Rows, ReductionsByColumnsOfVectors) {
     for (const char *name : {"sum", "mean", "amax", "var"})
         for (const auto &[shape, dims] : {std::pair{"100x49", "1"}, {"3x17x70", "2"}, {"2x33x3x45", "1,3"}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Evaluator evaluator(workload, machine);
             for (const auto &[rows, unroll] : {std::pair{16, 1}, {16, 4}, {8, 8}}) {
                 const Point point = {
                     {"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", 1}, {"grouped", 0}};
                 if (!violation(workload->space(machine), point).empty()) continue;
                 SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, point.assignments()));
-                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+                EXPECT_EQ(evaluator.verify(point), "");
             }
         }
 }
@@ -103,6 +104,7 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                                           {"130x81", "1"}}) {
             if (name == std::string("var") && dims == std::string("1")) continue;  // the scalar unit divides it
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Evaluator evaluator(workload, machine);
             const Space space = workload->space(machine);
             const std::vector<int64_t> &rows = space.find("rows").values, &chunks = space.find("chunk").values,
                                        &steps = space.find("vector_unroll").values;
@@ -118,7 +120,7 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                     all.set("weight_unroll", weights);
                     if (!violation(space, all).empty()) continue;
                     SCOPED_TRACE(fmt::format("{} of {} over {}, {}", name, shape, dims, all.assignments()));
-                    EXPECT_EQ(Evaluator(workload, machine).verify(all), "");
+                    EXPECT_EQ(evaluator.verify(all), "");
                     verified++;
                 }
             EXPECT_GE(verified, machine.timed() ? 4 : 1) << shape;
@@ -209,12 +211,13 @@ TEST_F(Rows, LongRowsOfAnyLengthAreMadeOfEqualParts) {
     for (const char *name : {"sum", "mean", "var"})
         for (const auto &[shape, rows] : {std::pair{"5x1100", 1}, {"6x1120", 2}, {"40x1100", 40}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", "1"}});
+            const Evaluator evaluator(workload, machine);
             for (const int grouped : {0, 1}) {
                 const Point point = {
                     {"rows", rows}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", grouped}};
                 if (!violation(workload->space(machine), point).empty()) continue;
                 SCOPED_TRACE(fmt::format("{} of {}, {}", name, shape, point.assignments()));
-                EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+                EXPECT_EQ(evaluator.verify(point), "");
             }
         }
     // In parts none of which is only vectors of zeros.
@@ -277,6 +280,7 @@ TEST_F(Rows, MarksOfExtremaAreWeights) {
                                                 {"2x9x8x90", "1,3", 4},
                                                 {"5x5x7x170", "1,3", 4}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Evaluator evaluator(workload, machine);
             const Space space = workload->space(machine);
             for (const int64_t vectors : space.find("vector_unroll").values)
                 for (const int64_t unroll : {1, 2}) {
@@ -284,7 +288,7 @@ TEST_F(Rows, MarksOfExtremaAreWeights) {
                         {"rows", rows}, {"chunk", 0}, {"row_unroll", unroll}, {"vector_unroll", vectors}, {"grouped", 1}};
                     if (!violation(space, point).empty()) continue;
                     SCOPED_TRACE(fmt::format("{} of {}, {}", name, shape, point.assignments()));
-                    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+                    EXPECT_EQ(evaluator.verify(point), "");
                 }
         }
 }

@@ -334,6 +334,7 @@ TEST_F(Rows, LogarithmsAreMadeBesideEachOther) {
         const bool is_short = tiles_of(length) <= 4;
         const std::shared_ptr<const Workload> workload =
             find_operator("log_softmax").workload({{"shape", fmt::format("{}x{}", rows, length)}});
+        const Evaluator evaluator(workload, machine);
         const auto point = [&](int64_t beside, int64_t row_unroll, int64_t reduced) {
             return Point{{"rows", 16},
                          {"row_unroll", row_unroll},
@@ -350,7 +351,7 @@ TEST_F(Rows, LogarithmsAreMadeBesideEachOther) {
         SCOPED_TRACE(length);
         for (const int64_t row_unroll : {int64_t{1}, most_unrolled})
             for (int64_t reduced = 0; reduced <= is_short; reduced++)
-                EXPECT_EQ(Evaluator(workload, machine).verify(point(1, row_unroll, reduced)), "") << row_unroll << reduced;
+                EXPECT_EQ(evaluator.verify(point(1, row_unroll, reduced)), "") << row_unroll << reduced;
         TensorData data;
         for (int64_t at = 0; at < rows * length; at++)
             data.push_back(bf16_truncate(at == 5 * length ? std::nanf("") : static_cast<float>(at * 7 % 16)));
