@@ -148,19 +148,24 @@ private:
             std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) { return a.row < b.row; });
             if (tiles.size() != by_pad.begin()->second.size()) return {};
         }
-        std::vector<Streamed> all;
-        const std::vector<Tile> &first = by_pad.begin()->second;
-        for (size_t begin = 0, end = 0; begin < first.size(); begin = end) {
-            for (end = begin + 1; end < first.size() && first[end].mem > first[end - 1].mem;) end++;
+        const auto part = [&](size_t begin, size_t end) {
             Streamed s;
             s.copy = &copy;
             for (const auto &[pad, tiles] : by_pad)
                 s.tiles[pad].assign(tiles.begin() + static_cast<std::ptrdiff_t>(begin),
                                     tiles.begin() + static_cast<std::ptrdiff_t>(end));
-            if (!follow_each_other(s)) return {};
-            all.push_back(std::move(s));
+            return s;
+        };
+        const std::vector<Tile> &first = by_pad.begin()->second;
+        if (Streamed whole = part(0, first.size()); follow_each_other(whole)) return {whole};
+        // Columns begin where tiles go back in memory.
+        std::vector<Streamed> columns;
+        for (size_t begin = 0, end = 0; begin < first.size() && copy.load; begin = end) {
+            for (end = begin + 1; end < first.size() && first[end].mem > first[end - 1].mem;) end++;
+            columns.push_back(part(begin, end));
+            if (!follow_each_other(columns.back())) return {};
         }
-        return copy.load || all.size() == 1 ? std::move(all) : std::vector<Streamed>{};
+        return columns;
     }
 
     // Are they enough tiles, at one distance in the pads?

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "generators/evaluate.h"
@@ -164,6 +165,14 @@ std::string transfers_of(const char *op, const WorkloadArguments &arguments, con
         if (text.compare(i, 5, "div.s") == 0) found += '|';
     }
     return found;
+}
+
+// Blocks of a nest that go back in memory where a loop around goes on are one stream, not columns: their loads start beside the
+// nest, in few places of the code.
+TEST(Streams, TilesThatGoBackInMemoryAreOneStream) {
+    const WorkloadArguments turned = {{"shape", "197x768"}, {"dims", "1,0"}};
+    EXPECT_LE(std::ranges::count(transfers_of("permute", turned, "ax01", "across=3,along=4,apart=1,unroll=32,whole=1"), 'l'),
+              32);
 }
 
 // Engines that start at the same time end at the same time: half of the pads start some time behind the others. Short transfers
