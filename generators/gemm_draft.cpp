@@ -37,11 +37,11 @@ constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
 constexpr double two_tiles_row_code = 3.8, two_tiles_array_row_code = 3.25, two_tiles_weight_code = 3.9,
                  two_tiles_array_weight_code = 2, two_tiles_code = 75;
 constexpr double apart_code = 110, apart_row_code = 2.3, missed_straight = 2.1;
-// Transfers, on the whole and the first ones; those along k, with which all pads visit one row of the memory, and the same with
-// a few rows of B to a pad; of what could pass during the computation, the part that does not where each pass of the inner loop
-// begins anew.
-constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, row_major_cost = 1.41, few_rows_cost = 1.04,
-                 not_ahead = 1.15;
+// Transfers, on the whole, the first ones and long ones that nothing is computed beside; those along k, with which all pads
+// visit one row of the memory, and the same with a few rows of B to a pad; of what could pass during the computation, the part
+// that does not where each pass of the inner loop begins anew.
+constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, long_bytes_per_cycle = 28.8, row_major_cost = 1.41,
+                 few_rows_cost = 1.04, not_ahead = 1.15;
 constexpr double transfer_latency = 170;
 // Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096.
 constexpr double one_group_cost = 1.75, one_bank_cost = 1;
@@ -189,13 +189,15 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
     const double transfers = bytes / bytes_per_cycle * along_k,
                  first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
+    // A that stays comes as a whole before anything is computed.
+    const double all_of_a = plan.a_resident ? a_bytes * (1 - rows / static_cast<double>(shape.m)) / long_bytes_per_cycle : 0;
     const double inner = plan.m_outer ? col_blocks : row_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
     const double together =
         plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead / inner * std::min(computation, transfers)
                        : computation + transfers + transfer_latency * waits;
-    return start + together;
+    return start + all_of_a + together;
 }
 
 }  // namespace atalla
