@@ -18,6 +18,7 @@
 #include "codegen/spread.h"
 #include "codegen/stream.h"
 #include "codegen/transfer_code.h"
+#include "codegen/waits.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -26,7 +27,8 @@ namespace {
 
 class Overlap {
 public:
-    Overlap(Kernel &kernel, bool ahead) : kernel_(kernel), ahead_(ahead), rings_(kernel, ahead), code_(kernel, rings_) {}
+    Overlap(Kernel &kernel, bool ahead)
+        : kernel_(kernel), ahead_(ahead), rings_(kernel, ahead), code_(kernel, rings_), waits_(kernel, ahead, rings_, code_) {}
 
     void run() {
         if (ahead_) find_computed(kernel_.body);
@@ -75,7 +77,7 @@ private:
             begins.push_back(out.size());
             const std::optional<size_t> first_use = first_uses[at];
             Body waits_for_loads;  // behind what the nest starts itself
-            wait_before(node, started, out, loop < 0 && node.loop ? waits_for_loads : out);
+            waits_.before(node, started, out, loop < 0 && node.loop ? waits_for_loads : out);
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
                 const Copy &copy = *kept_.back();
@@ -132,75 +134,6 @@ private:
         return out;
     }
 
-    // Waits for the transfers that this node must not run beside: of rows that it touches, and of a tensor that either writes.
-    // Without transfers ahead each is waited for where it starts. `for_loads`: where waits for loops of loads go.
-    void wait_before(Node &node, std::vector<Channel> &started, Body &out, Body &for_loads) const {
-        const auto apart = [&](const Channel &channel) {
-            const Copy &copy = *channel.copy;
-            return ahead_ && !touches(node, copy.allocation) && !(copies(node, copy.tensor, !copy.load));
-        };
-        const auto first = std::stable_partition(started.begin(), started.end(), apart);
-        std::vector<Channel> needed(first, started.end());
-        started.erase(first, started.end());
-        if (ahead_ && node.loop) wait_inside(*node.loop, needed);
-        const auto loads = std::stable_partition(
-            needed.begin(), needed.end(), [](const Channel &channel) { return !channel.copy->load || channel.run.count == 1; });
-        code_.wait({loads, needed.end()}, for_loads);
-        needed.erase(loads, needed.end());
-        code_.wait(needed, out);
-    }
-
-    // Takes transfers whose rows a loop does not touch at once. They need not have ended when it begins: they are waited for in
-    // front of the last loop inside it before which nothing touches the rows. Later iterations find that they have ended.
-    void wait_inside(Loop &loop, std::vector<Channel> &needed) const {
-        if (std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) { return moves_ahead(node, loop); })) return;
-        std::map<size_t, Body, std::greater<>> waits;  // by the node that they stand in front of
-        for (Channel &channel : needed) {
-            const Copy &copy = *channel.copy;
-            const bool once = copy.load && copy.pad_row == LinearForm{} && channel.run.count == 1;
-            if (!once || copies_inside(loop, copy)) continue;
-            std::map<size_t, Channel> parts;
-            for (size_t i = 0; i < channel.run.group.size(); i++) {
-                const RowSet rows(kernel_.allocations[copy.allocation], channel.run.group[i]);
-                const auto user = std::find_if(loop.body.begin(), loop.body.end(),
-                                               [&](const Node &node) { return touches(kernel_, node, copy.allocation, rows); });
-                size_t at = user == loop.body.end() ? 0 : static_cast<size_t>(user - loop.body.begin());
-                while (at > 0 && !loop.body[at].loop) at--;
-                Channel &part = parts.try_emplace(at, Channel{&copy, {}, {}, {}, {}}).first->second;
-                part.run.group.push_back(channel.run.group[i]);
-                part.pad.push_back(channel.pad[i]);
-                part.mem.push_back(channel.mem[i]);
-                part.control.push_back(channel.control[i]);
-            }
-            channel = Channel{&copy, {}, {}, {}, {}};
-            for (auto &[at, part] : parts) {
-                if (at == 0) {
-                    channel = std::move(part);
-                    continue;
-                }
-                code_.wait({part}, waits[at]);
-                for (size_t i = 0; i < at; i++) note_arriving(loop.body[i], copy.allocation);
-            }
-        }
-        for (auto &[at, body] : waits)
-            loop.body.insert(loop.body.begin() + static_cast<std::ptrdiff_t>(at), std::make_move_iterator(body.begin()),
-                             std::make_move_iterator(body.end()));
-    }
-    // The loops of a node run while rows of the allocation come.
-    void note_arriving(const Node &node, int allocation) const {
-        if (node.loop) kernel_.loops[static_cast<size_t>(node.loop->id)].arriving.insert(allocation);
-        if (!node.loop && !node.branch) return;
-        for (const Node &inner : node.loop ? node.loop->body : node.branch->body) note_arriving(inner, allocation);
-    }
-    static bool copies_inside(const Loop &loop, const Copy &copy) {
-        return std::any_of(loop.body.begin(), loop.body.end(),
-                           [&](const Node &node) { return copies(node, copy.tensor, false) || moves(node, copy.allocation); });
-    }
-    // Is it a copy that the loop starts ahead or behind, or one that stays?
-    bool moves_ahead(const Node &node, const Loop &loop) const {
-        const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
-        return node.copy && (node.copy->first_of >= 0 || (ring != nullptr && ring->loop == loop.id));
-    }
     static bool loops_over_transfers(const Node &node) {
         return node.loop && std::any_of(node.loop->body.begin(), node.loop->body.end(), [](const Node &inner) {
                    return inner.op && info(inner.op->opcode).unit == Unit::Sdma;
@@ -686,6 +619,7 @@ private:
     bool ahead_;
     Rings rings_;
     TransferCode code_;
+    Waits waits_;
     std::vector<int> chain_;  // enclosing loops, outermost first
     std::vector<std::unique_ptr<Copy>> kept_;
     std::map<int, std::vector<SpreadTransfer>> planned_;  // by loop: transfers of loops around it that start from its hot loop
