@@ -54,15 +54,20 @@ std::string plain_schema(std::string_view schema) {
     return std::string(schema);
 }
 
+const OperatorDecision *find_decision(std::string_view schema) {
+    const auto found = std::ranges::find(operator_decisions(), schema, &OperatorDecision::schema);
+    return found == operator_decisions().end() ? nullptr : &*found;
+}
+
 namespace {
 
-// The decision on an overload, or on the first overload of an operator named without one ("cos", "to", "split").
-const OperatorDecision *find_decision(std::string_view schema) {
-    const auto &decisions = operator_decisions();
-    const auto found = std::ranges::find_if(decisions, [&](const OperatorDecision &one) {
-        return one.schema == schema || one.schema.substr(0, one.schema.find('.')) == schema;
+// That on an overload, or on the first overload of an operator named without one ("to", "split").
+const OperatorDecision *find_decision_by_name(std::string_view name) {
+    if (const OperatorDecision *decided = find_decision(name)) return decided;
+    const auto found = std::ranges::find(operator_decisions(), name, [](const OperatorDecision &one) {
+        return std::string_view(one.schema).substr(0, one.schema.find('.'));
     });
-    return found == decisions.end() ? nullptr : &*found;
+    return found == operator_decisions().end() ? nullptr : &*found;
 }
 
 std::string_view where_decided(Resolution::Place place) {
@@ -91,7 +96,7 @@ const Operator &find_operator(std::string_view name) {
     }
     for (const Operator *one : operators())
         if (has_schema(*one, plain_schema(name))) return *one;
-    if (const OperatorDecision *decided = find_decision(plain_schema(name)))
+    if (const OperatorDecision *decided = find_decision_by_name(plain_schema(name)))
         throw Error(fmt::format("operator '{}' has no kernel to tune or run: {} ({}); ./atalla ops lists all {} that have",
                                 name, where_decided(decided->place), decided->reason, names.size()));
     const std::string nearest = nearest_name(name, known);
@@ -127,13 +132,12 @@ Resolution resolve(const AtenCall &call) {
         if (!refused.reason.empty()) refused.reason += "; ";
         refused.reason += found.reason;
     }
-    for (const OperatorDecision &decision : operator_decisions())
-        if (decision.schema == schema) {
-            Resolution found;
-            found.place = decision.place;
-            found.reason = refused.reason.empty() ? decision.reason : refused.reason + "; " + decision.reason;
-            return found;
-        }
+    if (const OperatorDecision *decided = find_decision(schema)) {
+        Resolution found;
+        found.place = decided->place;
+        found.reason = refused.reason.empty() ? decided->reason : refused.reason + "; " + decided->reason;
+        return found;
+    }
     if (refused.reason.empty()) refused.reason = fmt::format("no operator has the schema '{}'", schema);
     return refused;
 }

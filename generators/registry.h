@@ -27,6 +27,8 @@ struct OperatorDecision {
     std::string reason;
 };
 const std::vector<OperatorDecision> &operator_decisions();
+// That on an overload; null if there is none.
+const OperatorDecision *find_decision(std::string_view schema);
 
 // "aten::softmax.int" as "softmax.int", "aten::linear.default" as "linear".
 std::string plain_schema(std::string_view schema);

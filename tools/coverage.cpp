@@ -1,6 +1,5 @@
 #include "tools/coverage.h"
 
-#include <algorithm>
 #include <map>
 #include <sstream>
 #include <vector>
@@ -51,15 +50,13 @@ std::vector<Row> rows() {
     for (const auto &[form, text] : {std::pair("functional", functional), {"core", core_only}})
         for (const std::string &schema : words(text)) {
             Row row{schema, form, place_name(Resolution::Unsupported), ""};
-            const auto &decisions = operator_decisions();
-            const auto decision = std::find_if(decisions.begin(), decisions.end(),
-                                               [&](const OperatorDecision &one) { return one.schema == schema; });
+            const OperatorDecision *decision = find_decision(schema);
             if (const auto found = operators_of.find(schema); found != operators_of.end()) {
                 row.place = place_name(Resolution::Accelerator);
                 row.by = fmt::format("{}", fmt::join(found->second, ", "));
-                if (decision != decisions.end())
+                if (decision != nullptr)
                     row.by += fmt::format("; otherwise {}: {}", place_name(decision->place), decision->reason);
-            } else if (decision != decisions.end()) {
+            } else if (decision != nullptr) {
                 row.place = place_name(decision->place);
                 row.by = decision->reason;
             }
