@@ -4,6 +4,7 @@
 #include <string>
 
 #include "generators/attention_forms.h"
+#include "generators/vocabulary.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -67,10 +68,28 @@ KernelDefinition attention(const AttentionShape &shape, const Machine &machine, 
     return shape.whole_rows() ? attention_of_whole_rows(shape, machine, point) : attention_by_tiles(shape, machine, point);
 }
 
+const AttentionForm &attention_form(const AttentionShape &shape, const Machine &machine) {
+    for (const AttentionForm *form : {&attention_of_one_query, &attention_in_registers})
+        if (form->takes(shape, machine)) return *form;
+    return attention_in_pads;
+}
+
 std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own) {
     for (size_t d = 0; d < batch.size(); d++)
         if (batch.dim(d).mask) own.push_back(batch.dim(d).mask_of(Halide::Expr(batch.var(d))));
     return own;
+}
+
+void loop_over_batch(Halide::Func out, const BatchVars<AttentionBatch> &batch, std::vector<Halide::VarOrRVar> inside,
+                     const Halide::Var &block, const Halide::Var &head, int heads) {
+    if (heads > 1) {
+        out.split(batch.var(0), batch.var(0), head, heads, Halide::TailStrategy::GuardWithIf);
+        inside.emplace_back(head);
+    }
+    inside.emplace_back(block);
+    batch.add_loops(out, inside);
+    out.reorder(inside);
+    vocabulary::whole_loops(out);
 }
 
 KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline,

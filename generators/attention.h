@@ -157,6 +157,11 @@ KernelDefinition attention(const AttentionShape &shape, const Machine &machine, 
 // The arguments of the mask, whose own are given.
 std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own);
 
+// The loops of the result around those `inside` a block of a head: heads that go through each step together, where `head`
+// splits the innermost dimension, the blocks, and all else of the batch.
+void loop_over_batch(Halide::Func out, const BatchVars<AttentionBatch> &batch, std::vector<Halide::VarOrRVar> inside,
+                     const Halide::Var &block, const Halide::Var &head, int heads);
+
 // The kernel of a pipeline whose inputs are Q, K, V and, where the shape has one, the mask.
 KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline pipeline,
                                   const std::array<Halide::ImageParam, 4> &inputs);

@@ -1,5 +1,4 @@
-#include "generators/attention_in_registers.h"
-
+// Attention on machines with small pads.
 #include <algorithm>
 
 #include "generators/attention_forms.h"
@@ -219,9 +218,7 @@ private:
         more{1, std::max(key_tiles_ - 1, 1), "more"};
 };
 
-}  // namespace
-
-Space register_attention_space(const AttentionShape &shape, const Machine &machine) {
+Space space_of(const AttentionShape &shape, const Machine &machine) {
     std::vector<int64_t> rows, passes;
     const int64_t tiles = tiles_of(shape.keys) + tiles_of(shape.width);
     for (int64_t blocks = 1; blocks <= shape.queries; blocks++) {
@@ -243,7 +240,7 @@ Space register_attention_space(const AttentionShape &shape, const Machine &machi
     return space;
 }
 
-Point register_attention_naive_point(const AttentionShape &shape, const Machine &machine) {
+Point naive_point_of(const AttentionShape &shape, const Machine &machine) {
     const int64_t rows =
         shape.queries % 4 == 0 && 4 * (tiles_of(shape.keys) + tiles_of(shape.width)) <= machine.regs.vector - registers_in_use
             ? 4
@@ -251,7 +248,7 @@ Point register_attention_naive_point(const AttentionShape &shape, const Machine 
     return {{"rows", rows}, {"pass", machine.pad.count}};
 }
 
-double register_attention_draft(const AttentionShape &shape, const Point &point) {
+double draft_of(const AttentionShape &shape, const Machine &, const Point &point) {
     const auto rows = static_cast<double>(point["rows"]), passes = lanes / static_cast<double>(point["pass"]);
     const double blocks = static_cast<double>(ceil_div(shape.queries, point["rows"])),
                  transfers = 4 * (passes + static_cast<double>(ceil_div(point["rows"], point["pass"])));
@@ -260,8 +257,12 @@ double register_attention_draft(const AttentionShape &shape, const Point &point)
     return 60 + static_cast<double>(shape.problems()) * blocks * static_cast<double>(tiles_of(shape.keys)) * (tile + 4 * rows);
 }
 
-KernelDefinition attention_in_registers(const AttentionShape &shape, const Machine &machine, const Point &point) {
-    return RegisterAttentionPipeline(shape, machine, point).build();
-}
+}  // namespace
+
+const AttentionForm attention_in_registers = {[](const AttentionShape &, const Machine &machine) { return !machine.timed(); },
+                                              space_of, naive_point_of, draft_of,
+                                              [](const AttentionShape &shape, const Machine &machine, const Point &point) {
+                                                  return RegisterAttentionPipeline(shape, machine, point).build();
+                                              }};
 
 }  // namespace atalla

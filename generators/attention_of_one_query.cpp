@@ -1,5 +1,4 @@
-#include "generators/attention_of_one_query.h"
-
+// Attention of a single query for each head.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -261,17 +260,9 @@ private:
         in_registers({inverse, sums});
 
         out.bound(d, 0, width_).bound(i, 0, 1);
-        Var lane("lane"), column("column"), head("head");
+        Var lane("lane"), column("column");
         out.split(d, column, lane, lanes, TailStrategy::GuardWithIf);
-        std::vector<VarOrRVar> order = {lane, column};
-        if (batch_.size() > 0) {
-            out.split(batch_.var(0), batch_.var(0), head, heads_, TailStrategy::GuardWithIf);
-            order.push_back(head);
-        }
-        order.push_back(i);
-        batch_.add_loops(out, order);
-        out.reorder(order);
-        whole_loops(out);
+        loop_over_batch(out, batch_, {lane, column}, i, Var("head"), heads_);
         fix_shape(out.output_buffer(), shape_.out_extents());
     }
 
@@ -296,15 +287,15 @@ private:
     RDom r{0, lanes, "r"}, steps, summed;
 };
 
-}  // namespace
+Point naive_point_of(const AttentionShape &, const Machine &) { return {{"heads", 1}, {"tiles", 1}, {"depth", 1}}; }
 
-bool has_one_query(const AttentionShape &shape, const Machine &machine) {
+bool takes(const AttentionShape &shape, const Machine &machine) {
     return machine.timed() && shape.queries == 1 && !shape.causal && shape.key_tiles == 0 &&
            std::all_of(shape.batch.begin(), shape.batch.end(), [](const AttentionBatch &dim) { return dim.keys; }) &&
-           fits(shape, machine, one_query_naive_point());
+           fits(shape, machine, naive_point_of(shape, machine));
 }
 
-Space one_query_space(const AttentionShape &shape, const Machine &machine) {
+Space space_of(const AttentionShape &shape, const Machine &machine) {
     std::vector<int64_t> heads, tiles, depth = {1};
     if (tiles_of(shape.depth) > 1) depth.push_back(2);
     const int64_t all_heads = shape.batch.empty() ? 1 : shape.batch.back().extent, all_tiles = tiles_of(shape.keys);
@@ -321,9 +312,7 @@ Space one_query_space(const AttentionShape &shape, const Machine &machine) {
     return space;
 }
 
-Point one_query_naive_point() { return {{"heads", 1}, {"tiles", 1}, {"depth", 1}}; }
-
-double one_query_draft(const AttentionShape &shape, const Point &point) {
+double draft_of(const AttentionShape &shape, const Machine &, const Point &point) {
     const auto problems = static_cast<double>(shape.problems()), tiles = static_cast<double>(tiles_of(shape.keys)),
                together = static_cast<double>(point["tiles"]), depth = static_cast<double>(tiles_of(shape.depth)),
                width = static_cast<double>(tiles_of(shape.width)), of_pass = static_cast<double>(point["depth"]);
@@ -336,8 +325,10 @@ double one_query_draft(const AttentionShape &shape, const Point &point) {
                        tiles * (depth * visit + std::floor(depth / 2) * (of_pass - 1) * waits + width * products));
 }
 
-KernelDefinition attention_of_one_query(const AttentionShape &shape, const Point &point) {
-    return OneQueryAttention(shape, point).build();
-}
+}  // namespace
+
+const AttentionForm attention_of_one_query = {
+    takes, space_of, naive_point_of, draft_of,
+    [](const AttentionShape &shape, const Machine &, const Point &point) { return OneQueryAttention(shape, point).build(); }};
 
 }  // namespace atalla

@@ -7,9 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/attention.h"
-#include "generators/attention_in_registers.h"
-#include "generators/attention_of_one_query.h"
-#include "generators/attention_space.h"
+#include "generators/attention_forms.h"
 #include "generators/movement.h"
 #include "generators/pipeline_workload.h"
 #include "isa/error.h"
@@ -34,26 +32,13 @@ public:
                2 * static_cast<double>(shape_.depth + shape_.width + 2);
     }
 
-    // Small pads hold no tile of the keys beside one of the values.
-    static bool in_registers(const Machine &machine) { return !machine.timed(); }
-    Space space(const Machine &machine) const override {
-        if (has_one_query(shape_, machine)) return one_query_space(shape_, machine);
-        return in_registers(machine) ? register_attention_space(shape_, machine) : attention_space(shape_.on(machine), machine);
-    }
-    Point naive_point(const Machine &machine) const override {
-        if (has_one_query(shape_, machine)) return one_query_naive_point();
-        return in_registers(machine) ? register_attention_naive_point(shape_, machine)
-                                     : attention_naive_point(shape_.on(machine), machine);
-    }
+    Space space(const Machine &machine) const override { return form(machine).space(shape_, machine); }
+    Point naive_point(const Machine &machine) const override { return form(machine).naive_point(shape_, machine); }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        if (has_one_query(shape_, machine)) return attention_of_one_query(shape_, point);
-        return in_registers(machine) ? attention_in_registers(shape_, machine, point)
-                                     : attention(shape_.on(machine), machine, point);
+        return form(machine).kernel(shape_, machine, point);
     }
     double draft(const Machine &machine, const Point &point) const override {
-        if (has_one_query(shape_, machine)) return one_query_draft(shape_, point);
-        return in_registers(machine) ? register_attention_draft(shape_, point)
-                                     : attention_draft(shape_.on(machine), machine, point);
+        return form(machine).draft(shape_, machine, point);
     }
 
     // The machine's result, element by element, is what a softmax in bf16 makes of scores with an error: a wrong score moves
@@ -103,8 +88,8 @@ protected:
         work.lanes.adds = problems * adds;
         work.lanes.exps = problems * seen;
         if (shape_.scale != 1) work.lanes.muls = problems * std::min(seen, shape_.queries * depth_tiles);
-        // The values of a single query are not for the array.
-        const int64_t turned = has_one_query(shape_, machine) ? 0 : width_tiles;
+        // The values of a single query are as little work for lanes.
+        const int64_t turned = shape_.queries == 1 ? 0 : width_tiles;
         work.array_rows = problems * seen * (depth_tiles + turned);
         int64_t heads = 1;
         for (const AttentionBatch &dim : shape_.batch)
@@ -117,6 +102,8 @@ protected:
     }
 
 private:
+    const AttentionForm &form(const Machine &machine) const { return attention_form(shape_, machine); }
+
     // Where the rows of one problem lie in a tensor, in elements.
     struct Rows {
         int64_t first = 0, stride = 0;

@@ -422,15 +422,7 @@ void AttentionPipeline::schedule_out() {
     out.split(d, column, lane, lanes, TailStrategy::GuardWithIf)
         .split(i, ob, ii, rows_, TailStrategy::GuardWithIf)
         .split(ob, io, ob, blocks_, TailStrategy::GuardWithIf);
-    std::vector<VarOrRVar> order = {lane, ii, column, ob};
-    if (heads_ > 1) {
-        out.split(batch_.var(0), batch_.var(0), head, heads_, TailStrategy::GuardWithIf);
-        order.push_back(head);
-    }
-    order.push_back(io);
-    batch_.add_loops(out, order);
-    out.reorder(order);
-    whole_loops(out);
+    loop_over_batch(out, batch_, {lane, ii, column, ob}, io, head, heads_);
     fix_shape(out.output_buffer(), shape_.out_extents());
 }
 

@@ -1,11 +1,11 @@
-#include "generators/attention_space.h"
-
+// The schedules of attention on machines whose pads hold scores, and what they are expected to take.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
 #include <set>
 
+#include "generators/attention_forms.h"
 #include "isa/vectors.h"
 
 namespace atalla {
@@ -138,7 +138,8 @@ AttentionShape AttentionShape::on(const Machine &machine) const {
     return shape;
 }
 
-Space attention_space(const AttentionShape &shape, const Machine &machine) {
+// Of the shape as it is computed on the machine.
+static Space space_of(const AttentionShape &shape, const Machine &machine) {
     std::set<int64_t> rows, row_unrolls, softmax_unrolls, heads;
     // Of the largest blocks also as many that leave few rows of the last one empty, in whole groups of two and of four.
     const int64_t least = ceil_div(shape.queries, ceil_div(shape.queries, largest_block));
@@ -244,7 +245,7 @@ Space attention_space(const AttentionShape &shape, const Machine &machine) {
     return space;
 }
 
-Point attention_naive_point(const AttentionShape &shape, const Machine &machine) {
+static Point naive_point_of(const AttentionShape &shape, const Machine &machine) {
     if (shape.key_blocks() > 1 && shape.causal)
         return {{"rows", shape.key_tiles * lanes},
                 {"row_unroll", largest_block},
@@ -268,7 +269,7 @@ Point attention_naive_point(const AttentionShape &shape, const Machine &machine)
     return point;
 }
 
-double attention_draft(const AttentionShape &shape, const Machine &machine, const Point &point) {
+static double draft_of(const AttentionShape &shape, const Machine &machine, const Point &point) {
     // A visit loads weights, waits for the array and goes through the rows of a block at the pace of the adder, in the
     // instruction cache or not. Blocks are loops whose ends overlap nothing. Code is fetched anew for each group of heads.
     constexpr double switching = 63, lanes_pace = 3.3, ends = 130, cold_head = 9000, cold_visit = 14, most_hidden_rows = 60;
@@ -311,5 +312,16 @@ double attention_draft(const AttentionShape &shape, const Machine &machine, cons
                       (turn + of_blocks +
                        (cold_head + blocks / together * (1500 + cold_row * group)) / static_cast<double>(point["heads"]));
 }
+
+const AttentionForm attention_in_pads = {
+    [](const AttentionShape &, const Machine &machine) { return machine.timed(); },
+    [](const AttentionShape &shape, const Machine &machine) { return space_of(shape.on(machine), machine); },
+    [](const AttentionShape &shape, const Machine &machine) { return naive_point_of(shape.on(machine), machine); },
+    [](const AttentionShape &shape, const Machine &machine, const Point &point) {
+        return draft_of(shape.on(machine), machine, point);
+    },
+    [](const AttentionShape &shape, const Machine &machine, const Point &point) {
+        return attention(shape.on(machine), machine, point);
+    }};
 
 }  // namespace atalla
