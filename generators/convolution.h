@@ -165,12 +165,12 @@ struct ConvolutionShape {
     ConvolutionShape in_one_line() const;
     // A product of matrices as its tensors lie in memory. Planes with packed weights are faster turned.
     bool is_product() const { return meets_every_element() && groups == 1 && !banded && (channels_last || !packed); }
-    // Are the places of the result those of the image, so that both may pass without regard to where rows end?
     // Rows, or columns, of the padded image that so many of the result read.
     int64_t rows_read(int64_t count) const { return (count - 1) * stride_y + dilation_y * (kernel_y - 1) + 1; }
     int64_t columns_read(int64_t count) const { return (count - 1) * stride_x + dilation_x * (kernel_x - 1) + 1; }
     // Rows and strips begin in the same pad, so that the pad of every place is known.
     static constexpr int64_t places_together = 4;
+    // Are the places of the result those of the image, so that both may pass without regard to where rows end?
     bool places_in_line() const {
         return !rows_on_lanes() && !channels_last && stride_x * stride_y == 1 && columns() == width && kernel_x > 1 &&
                in % lanes == 0 && width % places_together == 0;
@@ -279,6 +279,8 @@ struct ConvolutionPlan {
     bool surrounded_alike(const ConvolutionShape &shape) const {
         return blocks == 1 || (shape.padding_y == 0 && stored_rows == rows);
     }
+    // Slots of blocks of channels that come one by one: of those that are filled up each has its own fill.
+    int channel_slots(const ConvolutionShape &shape) const { return shape.in % lanes == 0 && surrounded_alike(shape) ? 2 : 1; }
     // With channels innermost what is behind the results is a loop of its own, for several strips together.
     bool epilogue_apart(const ConvolutionShape &shape) const { return shape.channels_last && shape.epilogue && strips > 1; }
 };

@@ -316,7 +316,7 @@ void ConvolutionImage::schedule_image(Func out) {
     } else if (shape_.channels_one_by_one(machine_)) {
         // One block of channels comes while that before it is turned.
         raw.compute_at(image, from[4]);
-        two_slots(raw, in_ % lanes == 0 && plan_.surrounded_alike(shape_) ? 2 : 1);
+        two_slots(raw, plan_.channel_slots(shape_));
     } else {
         raw.compute_at(out, yb);
     }

@@ -89,7 +89,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads,
     // which are full first.
     const int64_t planes_brought = round_up(shape.in, machine.pad.count) * (1 + shape.shifted_images());
-    const int64_t one_by_one = std::min<int64_t>(channel_tiles, shape.in % lanes == 0 && plan.surrounded_alike(shape) ? 2 : 1),
+    const int64_t one_by_one = std::min<int64_t>(channel_tiles, plan.channel_slots(shape)),
                   together = !point["image_at_once"] && shape.channels_one_by_one(machine) ? one_by_one : channel_tiles;
     if (point["in_line"])
         all += 2 * shape.line_blocks() * lanes;
@@ -126,7 +126,7 @@ bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &ma
 std::vector<int64_t> kernel_parts(const ConvolutionShape &shape, const Machine &machine) {
     std::vector<int64_t> all = {1};
     const int64_t tiles = shape.k_tiles(), fewest = 12;
-    if (!shape.packs_by_pads() || shape.rows_on_lanes() || !shape.packed || !machine.timed() ||
+    if (!shape.packed || shape.rows_on_lanes() || !shape.packs_by_pads() || !machine.timed() ||
         8 * lanes * tiles < machine.pad.count * machine.pad_rows())
         return all;
     for (int64_t together = fewest; together <= machine.sdma.max_rows; together++)

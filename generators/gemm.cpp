@@ -98,6 +98,7 @@ public:
           whole_(k_block_ == k_tiles_),
           m_outer_(point["m_outer"] != 0),
           row_major_(point["b_row_major"] != 0),
+          a_resident_(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks_ > 1),
           b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
         const int quantum = static_cast<int>(machine.pad.count);
         if (shape.prologue) {
@@ -166,7 +167,6 @@ private:
 
     // Tiles of columns stay where they are, so that the last one may have some alone.
     bool partial_tiles() const { return reader_ != nullptr && n_size_ % lanes != 0; }
-    bool a_resident() const { return GemmPlan(shape_, machine_, point_).a_resident; }
     // All rows of A are made before the product.
     bool makes_all() const { return shape_.prologue && point_["prologue_rows"] > 0; }
     // Rows of A and of the result pass through the pads in parts of a block.
@@ -342,7 +342,7 @@ private:
     // The operands of a block come whole, or (where the pads are small) so many k tiles at a time.
     void schedule_operands() {
         As.bound_storage(m,
-                         makes_all() || a_resident() ? round_up(m_size_, static_cast<int>(machine_.pad.count)) : stored_rows_);
+                         makes_all() || a_resident_ ? round_up(m_size_, static_cast<int>(machine_.pad.count)) : stored_rows_);
         if (!prologue_) As.vectorize(k, lanes);
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
@@ -353,7 +353,7 @@ private:
             prologue_->make_rows(As, k, kt, last().out, last().mo);
         else if (inner_)
             make_rows();
-        else if (a_resident())
+        else if (a_resident_)
             As.compute_root();
         else if (in_passes())
             As.compute_at(C, mp);
@@ -365,7 +365,7 @@ private:
             Bs.compute_at(columns());
         else if (!whole_)
             Bs.compute_at(sums(), ro);
-        if (whole_ && !in_passes() && !shape_.makes_rows() && !a_resident()) two_slots(As, row_blocks_);
+        if (whole_ && !in_passes() && !shape_.makes_rows() && !a_resident_) two_slots(As, row_blocks_);
         if (shape_.b_transposed) {
             if (b_resident_ && (row_blocks_ == 1 || n_size_ % lanes != 0))
                 Bs.compute_root();
@@ -593,7 +593,7 @@ private:
     const Machine &machine_;
     const Point &point_;
     const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
-    const bool whole_, m_outer_, row_major_, b_resident_;
+    const bool whole_, m_outer_, row_major_, a_resident_, b_resident_;
     const bool staged_ = shape_.staged;
     int stored_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};

@@ -48,14 +48,18 @@ void add_inner(Space &space, const GemmShape &shape, const Machine &machine) {
                  "1: all columns of the inner product are in the pads before its epilogue begins, which is one loop for them; "
                  "0: those of a tile",
                  shape.inner->staged ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    // What is about a parameter that it has not, as only an A that is an input can stay, is not about it.
+    const auto has = [](const std::string &name) {
+        return is_shared(name) || is_own(name) || gemm_common_point().contains(name);
+    };
     for (const Constraint &constraint : inner.constraints) {
         std::vector<std::string> names;
         for (const std::string &name : constraint.parameters) {
             if (is_shared(name)) names.push_back(name);
             if (is_own(name)) names.push_back(prefix + name);
         }
-        // One for all buffers together; and what only an A that is an input has.
-        if (names.empty() || constraint.name == "pads" || constraint.name == "A resident") continue;
+        // Buffers have one for all together.
+        if (names.empty() || constraint.name == "pads" || !std::ranges::all_of(constraint.parameters, has)) continue;
         // Asked very often: only what it is about is looked up.
         space.constraint(
             "inner product: " + constraint.name, names, constraint.protects,
