@@ -11,16 +11,12 @@
 #include "isa/vectors.h"
 #include "schedules/random.h"
 #include "tests/generators/sampled_point.h"
-#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
 
-// Points that are drawn of each call.
-const int rounds = test_rounds(1);
-
-// Draws points of each call with these weights on both machines; `check` sees each workload first.
-void check_sampled_points(const std::vector<WorkloadArguments> &calls, const char *weight_layout,
+// Draws so many points of each call with these weights on both machines; `check` sees each workload first.
+void check_sampled_points(const std::vector<WorkloadArguments> &calls, const char *weight_layout, int points,
                           const std::function<void(const Workload &, const Machine &)> &check) {
     for (WorkloadArguments call : calls)
         for (const char *name : {"ax01", "ax01-psum"}) {
@@ -31,7 +27,7 @@ void check_sampled_points(const std::vector<WorkloadArguments> &calls, const cha
             check(*workload, machine);
             const Evaluator evaluator(workload, machine, 3);
             Random random(11);
-            for (int i = 0; i < rounds; i++) check_sampled_point(*workload, machine, evaluator, random);
+            for (int i = 0; i < points; i++) check_sampled_point(*workload, machine, evaluator, random);
         }
 }
 
@@ -44,7 +40,7 @@ TEST(Convolution, RowsOfTheResultShareLanes) {
         {{"shape", "1x4x14x9,6x2x3x2,6"}, {"groups", "2"}, {"dilation", "2"}, {"padding", "1"}},
         {{"shape", "1x1x28x75,6x1x5x3"}, {"stride", "1,3"}, {"dilation", "1,2"}},
     };
-    check_sampled_points(calls, "packed", [](const Workload &workload, const Machine &machine) {
+    check_sampled_points(calls, "packed", 3, [](const Workload &workload, const Machine &machine) {
         EXPECT_GT(workload.naive_point(machine)["channels"], 0);
     });
 }
@@ -58,7 +54,7 @@ TEST(Convolution, ColumnsOfRowsThatAreLeftAreLanes) {
         {{"shape", "2x8x24x20,10x4x9x5,10"}, {"groups", "2"}, {"stride", "3"}, {"dilation", "2,1"}, {"padding", "5,3"}},
         {{"shape", "1x3x33x30,6x3x22x6"}, {"stride", "2"}, {"padding", "1,2,3,4"}},
     };
-    check_sampled_points(calls, "packed", [](const Workload &workload, const Machine &) {
+    check_sampled_points(calls, "packed", 4, [](const Workload &workload, const Machine &) {
         EXPECT_EQ(workload.inputs().at(1).extents.front(), lanes);
     });
 }
@@ -73,7 +69,7 @@ TEST(Convolution, ColumnsShareTiles) {
         {{"shape", "1x4x16x32,12x2x5x4"}, {"groups", "2"}, {"stride", "2"}, {"padding", "2,1"}},
         {{"shape", "1x5x8x32,4x5x3x3,4"}, {"padding", "1"}},
     };
-    check_sampled_points(calls, "shared", [](const Workload &, const Machine &) {});
+    check_sampled_points(calls, "shared", 3, [](const Workload &, const Machine &) {});
 }
 
 // All columns of the kernel share one k tile: with and without a window in front of each row, of kernels as wide as a step, in
@@ -86,7 +82,7 @@ TEST(Convolution, LanesAreWholeWindows) {
         {{"shape", "1x3x16x64,8x3x4x2"}, {"stride", "2"}},
         {{"shape", "1x1x8x32,4x1x3x2,4"}, {"padding", "1,0,1,1"}},
     };
-    check_sampled_points(calls, "shared", [](const Workload &workload, const Machine &) {
+    check_sampled_points(calls, "shared", 3, [](const Workload &workload, const Machine &) {
         const std::vector<int64_t> extents = workload.inputs().at(1).extents;
         EXPECT_EQ(std::vector<int64_t>(extents.begin(), extents.begin() + 2), (std::vector<int64_t>{lanes, 1}));
     });

@@ -13,15 +13,11 @@
 #include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/random.h"
+#include "tests/generators/refusal.h"
 #include "tests/generators/sampled_point.h"
-#include "tests/support/error_of.h"
-#include "tests/support/settings.h"
 
 namespace atalla {
 namespace {
-
-// Points that are drawn of each call.
-const int rounds = test_rounds(1);
 
 // Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of
 // columns that no window has, too.
@@ -84,7 +80,7 @@ TEST(Convolution, BlocksOverlap) {
             SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
             const Evaluator evaluator(workload, machine, 3);
             Random random(7);
-            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows", rows}}), rounds, random))
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows", rows}}), 3, random))
                 EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
         }
 }
@@ -172,8 +168,7 @@ TEST(Convolution, NarrowRowsAreTurnedTogether) {
             SCOPED_TRACE(fmt::format("{} on {}", workload->title(), machine.name));
             const Evaluator evaluator(workload, machine, 4);
             Random random(8);
-            for (const Point &point :
-                 sample_distinct(restrict_to(workload->space(machine), {{"rows_together", 1}}), rounds, random))
+            for (const Point &point : sample_distinct(restrict_to(workload->space(machine), {{"rows_together", 1}}), 3, random))
                 EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
         }
 }
@@ -372,29 +367,26 @@ TEST(Convolution, LongRowsOfOddSizeRun) {
     EXPECT_EQ(run->status, Evaluation::Ok) << run->reason;
 }
 
-std::string refusal(const std::string &op, const std::string &shape, WorkloadArguments arguments = {}) {
-    arguments["shape"] = shape;
-    return error_of([&] { find_operator(op).workload(arguments); });
-}
-
 TEST(Convolution, RefusesWhatDoesNotFit) {
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x2x3x3"),
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x2x3x3"}}),
               "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
-    EXPECT_EQ(refusal("conv2d", "1x4x8x8,3x2x3x3", {{"groups", "2"}}),
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x4x8x8,3x2x3x3"}, {"groups", "2"}}),
               "conv2d: 3 output channels cannot be divided into 2 groups");
-    EXPECT_EQ(refusal("conv2d", "1x3x4x4,4x3x5x5"), "conv2d: the kernel of 5x5 is larger than the padded input of 4x4");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3,5"), "conv2d: the bias must have 4 elements, not the shape 5");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"stride", "0"}}), "conv2d: stride is 0, but must be at least 1");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"padding", "1,1,1"}}),
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x4x4,4x3x5x5"}}),
+              "conv2d: the kernel of 5x5 is larger than the padded input of 4x4");
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x3x3x3,5"}}), "conv2d: the bias must have 4 elements, not the shape 5");
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x3x3x3"}, {"stride", "0"}}),
+              "conv2d: stride is 0, but must be at least 1");
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x3x3x3"}, {"padding", "1,1,1"}}),
               "conv2d: padding must have 1, 2 or 4 values, not 3");
-    EXPECT_EQ(refusal("conv1d", "1x3x8,4x3x3x3"), "conv1d: the weight must have 3 dimensions, not 4");
-    EXPECT_EQ(refusal("convolution", "1x3x8x8,4x3x3x3", {{"transposed", "true"}}),
+    EXPECT_EQ(refusal("conv1d", {{"shape", "1x3x8,4x3x3x3"}}), "conv1d: the weight must have 3 dimensions, not 4");
+    EXPECT_EQ(refusal("convolution", {{"shape", "1x3x8x8,4x3x3x3"}, {"transposed", "true"}}),
               "convolution: transposed convolutions are not supported");
-    EXPECT_EQ(refusal("conv2d_padding", "1x3x8x8,4x3x3x3", {{"padding", "some"}}),
+    EXPECT_EQ(refusal("conv2d_padding", {{"shape", "1x3x8x8,4x3x3x3"}, {"padding", "some"}}),
               "conv2d_padding: padding must be a number of elements, same or valid, not 'some'");
-    EXPECT_EQ(refusal("conv2d", "1x64x8x8,4x64x3x3", {{"weight_layout", "shared"}}),
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x64x8x8,4x64x3x3"}, {"weight_layout", "shared"}}),
               "conv2d: columns of this kernel cannot share k tiles, as the weight layout shared has it");
-    EXPECT_EQ(refusal("conv2d", "1x3x8x8,4x3x3x3", {{"weight_layout", "some"}}),
+    EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x3x3x3"}, {"weight_layout", "some"}}),
               "conv2d: weight_layout must be oihw, packed, shared or banded, not 'some'");
 }
 

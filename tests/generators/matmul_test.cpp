@@ -11,6 +11,7 @@
 #include "generators/registry.h"
 #include "schedules/random.h"
 #include "simulator/numerics.h"
+#include "tests/generators/refusal.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/error_of.h"
 #include "tests/support/settings.h"
@@ -97,22 +98,19 @@ TEST(MatmulOperators, HaveGroupsWhereSumsAreLong) {
               std::vector<double>(32, 0.0));
 }
 
-std::string refusal(const std::string &op, const std::string &shape) {
-    return error_of([&] { find_operator(op).workload({{"shape", shape}}); });
-}
-
 TEST(MatmulOperators, RefuseWhatDoesNotFit) {
-    EXPECT_EQ(refusal("mm", "3x4,5x6"), "mm: shapes 3x4 and 5x6 cannot be multiplied");
-    EXPECT_EQ(refusal("mm", "3,5x6"), "mm: both operands must have 2 dimensions, not 1 and 2");
-    EXPECT_EQ(refusal("bmm", "2x3x4,3x4x5"), "bmm: batches of 2 and 3 products do not match");
-    EXPECT_EQ(refusal("linear", "3x4,6x5"),
+    EXPECT_EQ(refusal("mm", {{"shape", "3x4,5x6"}}), "mm: shapes 3x4 and 5x6 cannot be multiplied");
+    EXPECT_EQ(refusal("mm", {{"shape", "3,5x6"}}), "mm: both operands must have 2 dimensions, not 1 and 2");
+    EXPECT_EQ(refusal("bmm", {{"shape", "2x3x4,3x4x5"}}), "bmm: batches of 2 and 3 products do not match");
+    EXPECT_EQ(refusal("linear", {{"shape", "3x4,6x5"}}),
               "linear: shapes 3x4 and 6x5 cannot be multiplied: the input has 4 features, the weight 5");
-    EXPECT_EQ(refusal("linear", "3x4,6x4,5"), "linear: the bias must have 6 elements, not the shape 5");
-    EXPECT_THAT(refusal("matmul", "2x3x4,3x4x5"), testing::HasSubstr("do not broadcast"));
-    EXPECT_EQ(refusal("matmul", "3x4,5"), "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
-    EXPECT_EQ(refusal("addmm", "5,2x0,0x5"),
+    EXPECT_EQ(refusal("linear", {{"shape", "3x4,6x4,5"}}), "linear: the bias must have 6 elements, not the shape 5");
+    EXPECT_THAT(refusal("matmul", {{"shape", "2x3x4,3x4x5"}}), testing::HasSubstr("do not broadcast"));
+    EXPECT_EQ(refusal("matmul", {{"shape", "3x4,5"}}),
+              "matmul: shapes 3x4 and 5 cannot be multiplied: 4 columns against 5 rows");
+    EXPECT_EQ(refusal("addmm", {{"shape", "5,2x0,0x5"}}),
               "addmm: the product has no terms, so the result is what is added to it: expand that instead");
-    EXPECT_EQ(refusal("addmm", "3x1,3x4,4x5"),
+    EXPECT_EQ(refusal("addmm", {{"shape", "3x1,3x4,4x5"}}),
               "addmm: an input of 3x1 would be broadcast along the columns, which is not supported; expand it first");
 }
 

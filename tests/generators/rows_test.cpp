@@ -370,7 +370,9 @@ TEST_F(Rows, LogarithmsAreMadeBesideEachOther) {
             return counts[static_cast<size_t>(Unit::Alu)] + counts[static_cast<size_t>(Unit::Mul)];
         };
         EXPECT_LT(operations(beside) + rows * of_logarithm, operations(alone));
-        if (is_short) EXPECT_LT(operations(beside), operations(alone) / 2);
+        if (is_short) {
+            EXPECT_LT(operations(beside), operations(alone) / 2);
+        }
     }
 }
 
