@@ -199,6 +199,22 @@ TEST(Attention, StreamsWholeRows) {
     }
 }
 
+// Lanes may sum the values of a single query, whatever its kernel does: the bound has no work of the array for them, as it has
+// of two queries.
+TEST(Attention, ValuesOfOneQueryAreNoWorkOfTheArrayInTheBound) {
+    const auto array = [](const char *machine, int64_t queries, int64_t keys, int64_t width) {
+        const Bound bound = find_operator("scaled_dot_product_attention")
+                                .workload({{"shape", fmt::format("{0}x32,{1}x32,{1}x{2}", queries, keys, width)}})
+                                ->bound(find_machine(machine));
+        return std::ranges::find(bound.terms, "array", [](const auto &term) { return term.first; })->second;
+    };
+    for (const char *machine : {"ax01", "ax01-psum", "fsim"})
+        for (const int64_t keys : {64, 20000}) {
+            EXPECT_EQ(array(machine, 1, keys, 32), array(machine, 1, keys, 320)) << machine << " " << keys;
+            EXPECT_LT(array(machine, 2, keys, 32), array(machine, 2, keys, 320)) << machine << " " << keys;
+        }
+}
+
 // A single query for each head: keys and values in whole tiles and not, more and fewer of them than the softmax has in
 // straight-line code, of one head, of several and of groups of heads, wherever these lie, with a mask for each head or for all.
 TEST(Attention, HasOneQueryOfEachHead) {
