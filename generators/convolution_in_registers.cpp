@@ -1,6 +1,7 @@
 #include "generators/convolution_in_registers.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "generators/vocabulary.h"
 #include "isa/error.h"
@@ -66,12 +67,15 @@ private:
         turned_weights(k, of_window, v, ct, xt, yb, g, b) =
             plan_.band.lanes() < lanes ? select(of_window < plan_.band.lanes(), value, bf16(0.0f)) : value;
         turned(l, i, v, ct, xt, yb, g, b) = 0.0f;
-        turned(l, i, v, ct, xt, yb, g, b) += f32(identity(q, i)) * f32(turned_weights(q, l, v, ct, xt, yb, g, b));
+        // Conditions keep rows and columns inside, which Halide does not see where vectors begin or end with the image.
+        const Expr of_identity = unsafe_promise_clamped(i, 0, std::min(width_, lanes) - 1);
+        turned(l, i, v, ct, xt, yb, g, b) += f32(identity(q, of_identity)) * f32(turned_weights(q, l, v, ct, xt, yb, g, b));
 
         const Expr at = from.y * lanes + from.x, in_image = first_column() + at;
         from.where(in_image >= 0 && in_image < width_ && at < plan_.span);
         image(l, j, ct, xt, yb, g, b) = bf16(0.0f);
-        image(l, at, ct, xt, yb, g, b) = bf16(turned(l, in_image - lane_column(from.y), from.y, ct, xt, yb, g, b));
+        image(l, unsafe_promise_clamped(at, 0, plan_.span - 1), ct, xt, yb, g, b) =
+            bf16(turned(l, in_image - lane_column(from.y), from.y, ct, xt, yb, g, b));
     }
 
     // A row of lanes for each row of the result, column of the kernel and k tile.
@@ -242,46 +246,85 @@ RegisterConvolutionPlan::RegisterConvolutionPlan(const ConvolutionShape &given, 
 int RegisterConvolutionPlan::bias_rows() const { return shape.bias ? ceil_div(channels, lanes) : 0; }
 int RegisterConvolutionPlan::registers() const { return rows + span + std::min<int>(lanes, static_cast<int>(shape.width)); }
 
-Space register_convolution_space(const ConvolutionShape &shape, const Machine &machine) {
-    const ConvolutionBand band = shape.band();
+namespace {
+
+// The part of the image that a tile reads, its sums and the rows of the identity fit the register file.
+bool fits_registers(const RegisterConvolutionPlan &plan, const Machine &machine) {
+    return plan.registers() <=
+           machine.regs.vector - 1 - registers_in_flight - registers_in_flight_per_column * plan.shape.kernel_x;
+}
+
+// The window of a k tile, and the rows that pass, fit the pads.
+bool fits_pads(const RegisterConvolutionPlan &plan, const Machine &machine) {
+    return plan.pass * plan.band.rows + plan.bias_rows() <= machine.pad_rows() && plan.result_pass > 0;
+}
+
+std::vector<int64_t> parts_of(int64_t extent, int64_t first, int64_t least) {
+    std::vector<int64_t> parts;
+    for (int64_t count = first; count <= extent; count++) {
+        const int64_t part = ceil_div(extent, count);
+        if (part < least && part < extent && !parts.empty()) break;
+        if (parts.empty() || parts.back() != part) parts.push_back(part);
+    }
+    return parts;
+}
+
+std::vector<int64_t> parts_of_columns(const ConvolutionShape &shape) {
     const auto columns = shape.in_one_line().columns();
-    std::vector<int64_t> places, channels, passes;
-    for (int64_t count = tiles_of(columns); count <= columns; count++) {
-        const int64_t part = ceil_div(columns, count);
-        if (part < 4 && part < columns && !places.empty()) break;
-        if (places.empty() || places.back() != part) places.push_back(part);
-    }
-    for (int64_t count = 1; count <= shape.out; count++) {
-        const int64_t part = ceil_div(shape.out, count);
-        if (channels.empty() || channels.back() != part) channels.push_back(part);
-    }
+    constexpr int64_t fewest = 4;
+    return parts_of(columns, tiles_of(columns), fewest);
+}
+std::vector<int64_t> parts_of_channels(const ConvolutionShape &shape) { return parts_of(shape.out, 1, 1); }
+
+// An infinity becomes NaN in the columns that are turned with it. Where a tile's are not all of a row, all schedules, and the
+// unoptimized one, have these tiles: those of the least draft. 0: any.
+int64_t places_of_wide_images(const ConvolutionShape &shape, const Machine &machine) {
+    if (shape.in_one_line().width <= lanes || shape.band().window == 0) return 0;
+    int64_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (const int64_t places : parts_of_columns(shape))
+        for (const int64_t channels : parts_of_channels(shape))
+            for (int64_t pass = std::min(channels, int64_t{lanes}); pass > 0; pass--) {
+                const Point point{{"places", places}, {"channels", channels}, {"pass", pass}};
+                const RegisterConvolutionPlan plan(shape, machine, point);
+                if (!fits_registers(plan, machine)) break;
+                if (!fits_pads(plan, machine)) continue;
+                const double cycles = register_convolution_draft(shape, machine, point);
+                if (cycles < least) least = cycles, best = places;
+                break;
+            }
+    return best;
+}
+
+}  // namespace
+
+Space register_convolution_space(const ConvolutionShape &shape, const Machine &machine) {
+    std::vector<int64_t> places = parts_of_columns(shape), channels = parts_of_channels(shape), passes;
     for (int64_t pass = 1; pass <= std::min(shape.out, int64_t{lanes}); pass++) passes.push_back(pass);
     std::reverse(places.begin(), places.end());
     std::reverse(channels.begin(), channels.end());
+    if (const int64_t all = places_of_wide_images(shape, machine); all > 0) places = {all};
     Space space;
     space.parameter("places", "columns of the result that are weights at once", places)
         .parameter("channels", "output channels whose sums stay in registers", channels)
         .parameter("pass", "output channels whose weights pass through the pads at once", passes);
     space.constraint("registers", {"places", "channels"},
                      "The part of the image that a tile reads, its sums and the rows of the identity fit the register file.",
-                     [=, limit = machine.regs.vector - 1 - registers_in_flight -
-                                 registers_in_flight_per_column * shape.kernel_x](const Point &point) {
+                     [=](const Point &point) {
                          Point whole = point;
                          if (!whole.contains("pass")) whole.set("pass", 1);
-                         return RegisterConvolutionPlan(shape, machine, whole).registers() <= limit;
+                         return fits_registers(RegisterConvolutionPlan(shape, machine, whole), machine);
                      });
     space.constraint("pads", {"places", "channels", "pass"}, "The window of a k tile, and the rows that pass, fit the pads.",
                      [=](const Point &point) {
-                         if (band.window == 0) return false;
-                         const RegisterConvolutionPlan plan(shape, machine, point);
-                         return plan.pass * band.rows + plan.bias_rows() <= machine.pad_rows() && plan.result_pass > 0;
+                         return shape.band().window > 0 && fits_pads(RegisterConvolutionPlan(shape, machine, point), machine);
                      });
     return space;
 }
 
-Point register_convolution_naive_point(const ConvolutionShape &shape) {
-    const int64_t columns = shape.in_one_line().columns();
-    return {{"places", std::min<int64_t>(columns, lanes / 2)}, {"channels", 1}, {"pass", 1}};
+Point register_convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {
+    const int64_t columns = shape.in_one_line().columns(), all = places_of_wide_images(shape, machine);
+    return {{"places", all > 0 ? all : std::min<int64_t>(columns, lanes / 2)}, {"channels", 1}, {"pass", 1}};
 }
 
 double register_convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {

@@ -20,7 +20,7 @@ struct RegisterConvolutionPlan {
 };
 
 Space register_convolution_space(const ConvolutionShape &shape, const Machine &machine);
-Point register_convolution_naive_point(const ConvolutionShape &shape);
+Point register_convolution_naive_point(const ConvolutionShape &shape, const Machine &machine);
 // Packets, or cycles where all latencies are hidden.
 double register_convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point);
 

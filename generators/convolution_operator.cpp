@@ -43,7 +43,7 @@ public:
         return in_registers() ? register_convolution_space(shape_, machine) : convolution_space(shape_, machine);
     }
     Point naive_point(const Machine &machine) const override {
-        return in_registers() ? register_convolution_naive_point(shape_) : convolution_naive_point(shape_, machine);
+        return in_registers() ? register_convolution_naive_point(shape_, machine) : convolution_naive_point(shape_, machine);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);

@@ -358,6 +358,27 @@ TEST(Convolution, RandomShapesAndSchedules) {
     }
 }
 
+// An infinity becomes NaN in the columns that are turned with it: of an image that is wider than a vector all schedules turn
+// the same ones, of others a row is turned as a whole.
+TEST(Convolution, SchedulesAgreeOnInfinitiesOfWideImages) {
+    const Machine machine = find_machine("fsim");
+    for (const auto &[shape, stride, padding, sizes] :
+         std::vector<std::tuple<const char *, const char *, const char *, bool>>{{"1x3x30x130,33x3x3x3", "2", "1", false},
+                                                                                 {"1x1x12x150,2x1x2x5,2", "1", "0,2", false},
+                                                                                 {"1x16x9x13,2x16x1x1", "1", "0", false},
+                                                                                 {"1x3x9x28,3x3x3x3", "1", "1", true}}) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+            {{"shape", shape}, {"stride", stride}, {"padding", padding}, {"weight_layout", "banded"}});
+        SCOPED_TRACE(workload->title());
+        const Space space = workload->space(machine);
+        EXPECT_EQ(space.find("places").values.size() > 1, sizes);
+        const Evaluator evaluator(workload, machine, 3);
+        Random random(7);
+        for (const Point &point : sample_distinct(space, 4, random))
+            EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+    }
+}
+
 // A row of results that the pads do not divide is straight-line code in the unoptimized program.
 TEST(Convolution, LongRowsOfOddSizeRun) {
     const std::shared_ptr<const Workload> workload = find_operator("conv1d").workload({{"shape", "1x40x300,32x40x3"}});
