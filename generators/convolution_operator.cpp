@@ -103,7 +103,7 @@ public:
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         arranged = arranged.with_merged_groups();
         try {
-            return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged)}};
+            return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged), "weight-layout"}};
         } catch (const Error &) {
             return {};  // a kernel that the layout does not have
         }
@@ -475,8 +475,8 @@ std::vector<OperatorDeclaration> convolution_operators() {
         {"groups", "groups of channels that do not mix", 1},
         {"layout", "of the image and the result: nchw, as PyTorch has it, or nhwc, channels innermost", "nchw"},
         {"weight_layout",
-         "how the weight lies in memory: oihw, as PyTorch has it, or packed or shared, as the kernel reads it: "
-         "docs/convolution.md",
+         "how the weight lies in memory: oihw, as PyTorch has it, or packed, shared or banded, as kernels read it: "
+         "docs/convolution.md; commands arrange it beforehand where they are not told",
          "oihw"}};
     row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
     row.make_with = make_with;

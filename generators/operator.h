@@ -35,6 +35,8 @@ struct Arrangement {
     size_t input = 0;  // which of inputs()
     // Of the arranged input, one after the other: which element of the input that is; -1: a zero.
     std::vector<int64_t> elements;
+    // Of command lines, that says how the input lies: "weight-layout".
+    std::string argument;
 };
 
 // An operator at one shape: everything that tuning it needs. Immutable, so it may be used from several threads.

@@ -62,7 +62,7 @@ std::string status(const TunedOn &machines) {
     return parts.empty() ? "not tuned yet" : fmt::format("{}", fmt::join(parts, ", "));
 }
 
-// The shipped machines for which it has schedules, at its default size.
+// The shipped machines for which it has schedules at its default size, its constants arranged or not.
 std::vector<std::string> machines_of(const Operator &op) {
     static const std::vector<atalla::Machine> machines = [] {
         std::vector<atalla::Machine> all;
@@ -71,8 +71,12 @@ std::vector<std::string> machines_of(const Operator &op) {
     }();
     const std::shared_ptr<const atalla::Workload> workload = op.workload({});
     std::vector<std::string> names;
-    for (const atalla::Machine &machine : machines)
-        if (atalla::count(workload->space(machine), 1) > 0) names.push_back(machine.name);
+    for (const atalla::Machine &machine : machines) {
+        const auto runs = [&](const atalla::Workload &one) { return atalla::count(one.space(machine), 1) > 0; };
+        const std::vector<atalla::Arrangement> arranged = workload->arrangements(machine);
+        if (runs(*workload) || std::ranges::any_of(arranged, [&](const auto &one) { return runs(*one.workload); }))
+            names.push_back(machine.name);
+    }
     return names;
 }
 
@@ -125,7 +129,7 @@ std::string operator_text(const Operator &op, const TunedOn &machines) {
         row("tensor", fmt::format("{}{}: {}", tensor.name, tensor.required ? "" : " (may be left out)", tensor.help));
     for (const atalla::WorkloadArgument &argument : op.arguments())
         row("argument", fmt::format("--{}: {}", argument.name, argument.help));
-    row("runs on", fmt::format("{}", fmt::join(machines_of(op), " ")));
+    row("runs on", fmt::format("{} (at the size of the example)", fmt::join(machines_of(op), " ")));
     row("tuned", status(machines));
     return text;
 }
@@ -202,7 +206,7 @@ void list(const Options &options) {
         std::cout << all.dump(2) << '\n';
         return;
     }
-    std::vector<Row> rows = {{"", "", "status", "runs on", "ATen"}};
+    std::vector<Row> rows = {{"", "", "status", "its example runs on", "ATen"}};
     for (const Operator *op : atalla::operators())
         rows.push_back({op->card().family, op->name(), status(tuned_on(*op)),
                         fmt::format("{}", fmt::join(machines_of(*op), " ")), fmt::format("{}", fmt::join(op->schemas(), " "))});

@@ -12,6 +12,7 @@
 #include "simulator/profile/perfetto.h"
 #include "simulator/profile/profile_text.h"
 #include "simulator/profile/retire_log.h"
+#include "tools/arranged.h"
 #include "tools/profile_page.h"
 #include "tools/run_tool.h"
 #include "tools/subject.h"
@@ -59,7 +60,8 @@ atalla::Subject subject(const Options &options, const atalla::WorkloadOptions &w
     if (!op_given) throw Error("nothing to profile: give a program file, or an operator with --op");
     const atalla::Machine machine = atalla::find_machine(options.machine);
     const atalla::Operator &op = what.op();
-    std::shared_ptr<const atalla::Workload> workload = op.workload(what.arguments());
+    const std::shared_ptr<const atalla::Workload> workload =
+        atalla::arranged(op, op.workload(what.arguments()), what.given(), machine, options.database).workload;
     const atalla::Point point = options.point.empty()
                                     ? atalla::winning_point(op, workload, machine, options.database, options.quiet)
                                     : atalla::Point::parse(options.point);

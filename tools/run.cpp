@@ -7,6 +7,7 @@
 #include "generators/number_words.h"
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "tools/arranged.h"
 #include "tools/npy.h"
 #include "tools/run_model.h"
 #include "tools/run_tool.h"
@@ -81,7 +82,10 @@ void run(Options options, const atalla::WorkloadOptions &what) {
     atalla::WorkloadArguments arguments = what.arguments();
     divide_operands(op, arguments, options);
     const atalla::Machine machine = atalla::find_machine(options.machine);
-    const Job job = read_tensors(options, op, arguments);
+    Job job = read_tensors(options, op, arguments);
+    const atalla::ArrangedWorkload arranged = atalla::arranged(op, job.workload, arguments, machine, options.database);
+    job.workload = arranged.workload;
+    job.inputs = arranged.inputs(std::move(job.inputs));
     const atalla::Evaluator evaluator(job.workload, machine);
     const atalla::Point point = atalla::winning_point(op, job.workload, machine, options.database, options.quiet);
     const atalla::KernelDefinition kernel = job.workload->build(machine, point);

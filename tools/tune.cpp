@@ -18,6 +18,7 @@
 #include "isa/error.h"
 #include "isa/write_file.h"
 #include "model/workloads.h"
+#include "tools/arranged.h"
 #include "tools/emit.h"
 #include "tools/run_tool.h"
 #include "tools/tune_list.h"
@@ -97,7 +98,7 @@ atalla::WorkloadList workloads_of_model(const std::filesystem::path &file, const
 atalla::WorkloadList workloads_of(const Options &options, const atalla::WorkloadOptions &what, const atalla::Machine &machine) {
     if (is_list(options) && !what.given().empty())
         throw Error(fmt::format("--{} cannot be given with a list, which has the sizes", what.given().begin()->first));
-    if (options.all_operators) return atalla::workloads_of_all_operators();
+    if (options.all_operators) return atalla::workloads_of_all_operators(machine, options.database);
     if (!options.model.empty()) return workloads_of_model(options.model, machine, what.high_precision());
     const atalla::Operator &op = what.op();
     if (!options.shapes.empty()) {
@@ -107,10 +108,11 @@ atalla::WorkloadList workloads_of(const Options &options, const atalla::Workload
     }
     if (!options.workload.empty() && !what.given().empty())
         throw Error(fmt::format("--{} cannot be given with --workload, which has the sizes", what.given().begin()->first));
-    std::shared_ptr<const atalla::Workload> workload =
-        options.workload.empty() ? op.workload(what.arguments()) : op.parse(options.workload);
+    const atalla::ArrangedWorkload one =
+        options.workload.empty() ? atalla::arranged(op, op.workload(what.arguments()), what.given(), machine, options.database)
+                                 : atalla::ArrangedWorkload{op.parse(options.workload), {}, {}};
     atalla::WorkloadList list;
-    list.add({&op, workload, op.name() + " " + workload->shape(), 1});
+    list.add({&op, one.workload, op.name() + " " + one.workload->shape(), 1, one.note});
     return list;
 }
 
@@ -144,7 +146,9 @@ void check_pass_name(const std::string &pass) {
                             nearest.empty() ? "." : fmt::format("; did you mean '{}'?", nearest), fmt::join(names, ", ")));
 }
 
-void print(const Options &options, const atalla::Tuned &tuned, const std::filesystem::path &database) {
+void print(const Options &options, const atalla::ListedWorkload &listed, atalla::Tuned tuned,
+           const std::filesystem::path &database) {
+    if (!listed.note.empty()) tuned.result.notes.push_back(listed.note);
     if (options.json)
         std::cout << atalla::report_json(tuned, database).dump() << std::endl;
     else if (options.quiet)
@@ -190,8 +194,9 @@ void tune_many(const Options &options, atalla::WorkloadList list, const atalla::
                          ? how.each.max_trials * static_cast<int64_t>(list.workloads.size())
                          : how.each.max_trials;
     const atalla::ScheduleResult result = atalla::tune_list(
-        list, machine, database, how, options.retune,
-        [&](const atalla::ListedWorkload &, const atalla::Tuned &tuned) { print(options, tuned, database.file()); });
+        list, machine, database, how, options.retune, [&](const atalla::ListedWorkload &listed, const atalla::Tuned &tuned) {
+            print(options, listed, tuned, database.file());
+        });
     (options.json ? std::cerr : std::cout) << atalla::gain_text(list, result) << std::endl;
     if (result.interrupted) throw Error("interrupted; the same command goes on from here");
     report_problems(list, total);
@@ -202,7 +207,7 @@ void tune_one(const Options &options, const atalla::ListedWorkload &listed, cons
     if (options.retune)
         database.prune({listed.op->name(), listed.workload->text(), machine.fingerprint(), atalla::compiler_fingerprint(), {}});
     const atalla::Tuned tuned = atalla::tune_workload(*listed.op, listed.workload, machine, database, tune_options(options));
-    print(options, tuned, database.file());
+    print(options, listed, tuned, database.file());
     write_artifacts(options, *tuned.evaluator, tuned.result.best);
     if (!options.sweep.empty())
         atalla::write_sweep(atalla::recorded_sweep(database, atalla::tuning_task(*listed.op, tuned.evaluator)), options.sweep);
@@ -269,7 +274,7 @@ void tune(const Options &options, const atalla::WorkloadOptions &what) {
             const atalla::Point point = atalla::Point::parse(options.point);
             // What does not compile is what one most wants to look at.
             write_artifacts(options, atalla::Evaluator(listed.workload, machine), point);
-            print(options, atalla::measure_point(*listed.op, listed.workload, machine, point), {});
+            print(options, listed, atalla::measure_point(*listed.op, listed.workload, machine, point), {});
         }
         return;
     }

@@ -7,6 +7,7 @@
 #include "autotune/operator_task.h"
 #include "generators/registry.h"
 #include "isa/error.h"
+#include "tools/arranged.h"
 #include "tools/shapes.h"
 
 namespace atalla {
@@ -40,12 +41,12 @@ WorkloadList workloads_of_shapes(const std::filesystem::path &file) {
     return list;
 }
 
-WorkloadList workloads_of_all_operators() {
+WorkloadList workloads_of_all_operators(const Machine &machine, const std::filesystem::path &database) {
     WorkloadList list;
     for (const Operator *op : operators()) {
         try {
-            const std::shared_ptr<const Workload> workload = op->workload({});
-            list.add({op, workload, op->name() + " " + workload->shape(), 1});
+            const ArrangedWorkload one = arranged(*op, op->workload({}), {}, machine, database);
+            list.add({op, one.workload, op->name() + " " + one.workload->shape(), 1, one.note});
         } catch (const Error &error) {
             list.problems.push_back(fmt::format("{}: {}", op->name(), error.what()));
         }

@@ -17,6 +17,7 @@ struct ListedWorkload {
     std::shared_ptr<const Workload> workload;
     std::string name;   // what it is in its model; the operator and the shape otherwise
     int64_t count = 1;  // how often it occurs
+    std::string note;   // what people should know of the workload, if anything
 };
 
 // What is to be tuned, each workload once, and what cannot be, with the reason.
@@ -29,8 +30,8 @@ struct WorkloadList {
 
 // The products of a file of shapes (tools/shapes.h).
 WorkloadList workloads_of_shapes(const std::filesystem::path &file);
-// Every operator of the registry at its example.
-WorkloadList workloads_of_all_operators();
+// Every operator of the registry at its example, constants arranged for the machine (tools/arranged.h).
+WorkloadList workloads_of_all_operators(const Machine &machine, const std::filesystem::path &database);
 
 // Tunes the list, and calls `done` with each winner. What fails joins the problems. With `again` what is stored is forgotten
 // first.

@@ -10,6 +10,7 @@
 #include "isa/machine_grid.h"
 #include "isa/write_file.h"
 #include "simulator/profile/profile.h"
+#include "tools/arranged.h"
 #include "tools/run_tool.h"
 #include "tools/sensitivity.h"
 #include "tools/subject.h"
@@ -47,7 +48,7 @@ public:
         if (options.retune && !options.point.empty())
             throw Error("--retune looks for a schedule of each machine, and --point gives one: leave one of them out");
         op_ = &what.op();
-        workload_ = op_->workload(what.arguments());
+        workload_ = atalla::arranged(*op_, op_->workload(what.arguments()), what.given(), base, options.database).workload;
         if (!options.point.empty())
             point_ = atalla::Point::parse(options.point);
         else if (!options.retune)

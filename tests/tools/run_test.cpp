@@ -1,6 +1,7 @@
 // atalla-run from outside: tensors in, tensors out, and what it refuses.
 #include <gmock/gmock.h>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "generators/evaluate.h"
@@ -72,6 +73,25 @@ TEST_F(Run, FloatsComeOutAsFloats) {
     EXPECT_EQ(run_gemm("--a A.npy --b B.npy -o D.npy --type bf16 --quiet").status, 0);
     EXPECT_EQ(read_npy(file("D.npy")).stored_as, "<V2");
     EXPECT_EQ(read_npy(file("D.npy")).values, read_npy(file("C.npy")).values);
+}
+
+// PyTorch's weights, in the order that the kernel reads: on fsim there is no other kernel, on ax01 it takes fewer cycles.
+TEST_F(Run, ArrangesWeightsUnlessToldHowTheyLie) {
+    const auto workload = find_operator("conv2d").workload({{"shape", "1x3x8x8,4x3x3x3"}});
+    const std::vector<TensorData> inputs = write_inputs(*workload, NpyType::Bf16, {"x.npy", "w.npy"});
+    const auto convolve = [&](const std::string &arguments) {
+        return run(ATALLA_RUN_TOOL, "--op conv2d x.npy w.npy -o y.npy --json " + arguments);
+    };
+    for (const char *machine : {"fsim", "ax01"}) {
+        const Output output = convolve(fmt::format("--machine {}", machine));
+        ASSERT_EQ(output.status, 0) << output.error;
+        const NpyTensor result = read_npy(file("y.npy"));
+        EXPECT_EQ(result.shape, (std::vector<int64_t>{4, 6, 6}));
+        EXPECT_LE(largest_error_ulps(result.values, workload->reference(inputs)[0]), workload->tolerance_ulps()) << machine;
+    }
+    const Output given = convolve("--machine ax01 --weight-layout oihw"), arranged = convolve("--machine ax01");
+    EXPECT_LT(json::parse(arranged.out)["cycles"], json::parse(given.out)["cycles"]);
+    EXPECT_THAT(convolve("--machine fsim --weight-layout oihw").error, HasSubstr("has no schedule on machine fsim"));
 }
 
 TEST_F(Run, RefusesTensorsThatDoNotFit) {

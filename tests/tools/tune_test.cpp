@@ -69,6 +69,18 @@ TEST_F(Tune, ReportsAsJson) {
     EXPECT_LT(stalls, report["cycles"]);
 }
 
+TEST_F(Tune, ArrangesWeightsAndSaysSo) {
+    const json arranged = tuned("--op conv2d --shape 1x8x9x9,8x8x3x3 --trials 2"),
+               given = tuned("--op conv2d --shape 1x8x9x9,8x8x3x3 --trials 2 --weight-layout oihw");
+    EXPECT_EQ(arranged["workload"]["attributes"]["weight_layout"], "packed");
+    EXPECT_FALSE(given["workload"]["attributes"].contains("weight_layout"));
+    EXPECT_EQ(arranged["notes"].back(),
+              "weight is arranged before the program runs, as constants of models are; --weight-layout says how it lies");
+    for (const json &note : given["notes"]) EXPECT_THAT(note.get<std::string>(), testing::Not(HasSubstr("arranged")));
+    // What is stored decides the order from then on.
+    EXPECT_EQ(tuned("--op conv2d --shape 1x8x9x9,8x8x3x3 --trials 2")["simulated"], 0);
+}
+
 TEST_F(Tune, PrintsATable) {
     const Output output = tune("--op gemm --shape 64x64x64 --bias --relu --budget 8 --machine ax01-psum");
     EXPECT_EQ(output.status, 0) << output.error;
