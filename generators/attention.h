@@ -26,6 +26,11 @@ struct AttentionBatch {
         if (sharers > 1) problem = problem / static_cast<int>(sharers);
         return sharers * masks < extent ? problem % static_cast<int>(masks) : problem;
     }
+    // Are the masks of so many problems, wherever these begin, a whole number of masks in a row, or one?
+    bool masks_in_a_row(int64_t problems) const {
+        const bool again = sharers * masks < extent;
+        return !mask || problems == 1 || problems % (again ? sharers * masks : sharers) == 0 || problems == sharers;
+    }
     // One dimension of this and one inside it, if it can tell the masks of both.
     bool may_join(const AttentionBatch &inside, bool of_either) const {
         return mask == inside.mask ? !mask || sharers == 1 : of_either;

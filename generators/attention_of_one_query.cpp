@@ -300,7 +300,7 @@ Space space_of(const AttentionShape &shape, const Machine &machine) {
     if (tiles_of(shape.depth) > 1) depth.push_back(2);
     const int64_t all_heads = shape.batch.empty() ? 1 : shape.batch.back().extent, all_tiles = tiles_of(shape.keys);
     for (int64_t n = all_heads; n > 0; n--)
-        if (all_heads % n == 0) heads.push_back(n);
+        if (all_heads % n == 0 && (n == 1 || shape.batch.back().masks_in_a_row(n))) heads.push_back(n);
     for (int64_t n = all_tiles; n > 0; n--)
         if (all_tiles % n == 0) tiles.push_back(n);
     Space space;

@@ -1,9 +1,12 @@
 // Masks that problems share: the results of masks that each problem has of its own, and several heads in each step all the
 // same.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -70,6 +73,26 @@ TEST(AttentionMasks, MayBeShared) {
             inputs[3] = expanded(inputs[3], leads, all, queries * keys);
             EXPECT_EQ(of_shared, result(*own, Evaluator(own, machine)));
             check_sampled_point(*shared, machine, evaluator, random);
+        }
+    }
+}
+
+// Heads of one query go through each step together where their masks come as one copy.
+TEST(AttentionMasks, OfHeadsOfOneQueryLieInARow) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        std::string leads;
+        std::vector<int64_t> heads;
+    };
+    for (const Case &c : {Case{"1x3x1", {12, 6, 2, 1}}, Case{"1x1x2", {12, 6, 4, 2, 1}}, Case{"2x3x1", {12, 6, 4, 2, 1}},
+                          Case{"2x1x1", {12, 6, 1}}, Case{"1x3x2", {12, 6, 1}}}) {
+        const std::shared_ptr<const Workload> workload =
+            find_operator("scaled_dot_product_attention")
+                .workload({{"shape", "2x3x2x1x32,2x3x2x40x32,2x3x2x40x20," + c.leads + "x1x40"}});
+        EXPECT_THAT(workload->space(machine).find("heads").values, testing::UnorderedElementsAreArray(c.heads)) << c.leads;
+        for (const int64_t heads : c.heads) {
+            SCOPED_TRACE(fmt::format("{}, {} heads", c.leads, heads));
+            EXPECT_EQ(Evaluator(workload, machine).verify({{"heads", heads}, {"tiles", 2}, {"depth", 1}}), "");
         }
     }
 }
