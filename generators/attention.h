@@ -135,6 +135,10 @@ struct AttentionShape {
     bool weights_over_scores(int64_t stream) const { return stream == 0 || whole_rows(); }
     // Do they, and how many of them in straight-line code? 0: those of a block pass.
     static int64_t streamed(const Point &point) { return point.contains("stream") ? point["stream"] : 0; }
+    // Do the weights of a row wait for its sum in the pads, so that rows follow each other closely? Those that stream do.
+    static bool waits_in_pads(const Point &point) {
+        return streamed(point) > 0 || (point.contains("waiting") && point["waiting"] > 0);
+    }
     // Between the rows of two tiles of p there is room for so many iterations in front of the loop that makes whole rows, which
     // needs no code of its own to begin then.
     static constexpr int64_t idle_iterations = 4;

@@ -34,6 +34,7 @@ AttentionPipeline::AttentionPipeline(const AttentionShape &shape, const Machine 
       streams_(static_cast<int>(AttentionShape::streamed(point))),
       passing_rows_(streams_ ? static_cast<int>(shape.passing_rows(machine, point)) : 1),
       spare_rows_(streams_ ? static_cast<int>(shape.spare_rows(rows_)) : 0),
+      waits_in_pads_(AttentionShape::waits_in_pads(point)),
       summed_rows_(static_cast<int>(AttentionShape::summed(point))),
       p(shape.weights_over_scores(AttentionShape::streamed(point)) ? "p_over_X" : "p"),
       q(tensor("Q", shape.q_extents())),
@@ -207,7 +208,7 @@ void AttentionPipeline::define_scores() {
     if (shape_.mask) X(at) = strict_float(scaled(X(at)) + Ms(of_mask({j, i, scored})));
     // Where hidden tiles are left out, what is behind the last key is later than every query. Of several blocks of keys only
     // one hides some.
-    if (hides_end()) {
+    if (hides_end() && !whole_rows_) {
         if (key_blocks_ > 1) ending.where(ending.x < kb - (key_blocks_ - 2));
         const std::vector<Expr> last =
             own({j, i, static_cast<int>(tiles_of(keys_)) - 1 - (key_blocks_ - 1) * key_tiles_ + ending.x});
@@ -252,7 +253,7 @@ void AttentionPipeline::define_streamed_scores() {
         const std::vector<Expr> diagonal_at = args({j, on_diagonal.y * lanes + on_diagonal.x, on_diagonal.y});
         X(diagonal_at) = strict_float(X(diagonal_at) + later(j, on_diagonal.x));
     }
-    if (!hides_end()) return;
+    if (!hides_end() || whole_rows_) return;
     const std::vector<Expr> at = args({j, ending.y * passing_rows_ + ending.x, key_tiles_ - 1});
     X(at) = strict_float(X(at) + behind(j));
 }
@@ -409,7 +410,7 @@ void AttentionPipeline::schedule() {
     schedule_values();
     schedule_queries();
     schedule_scores();
-    if (!streams_ && summed_rows_ == 0) at_keys(p);
+    if (!streams_ && summed_rows_ == 0) at_keys(p, nullptr, 0, rows_behind());
     if (!streams_ || whole_rows_) p.bound_extent(tt, key_tiles_);
     schedule_softmax();
     schedule_result();
@@ -559,7 +560,7 @@ void AttentionPipeline::schedule_scores() {
         if (heads_ > 1) outside.push_back(batch_.var(0));
         in_groups(X.update(update++), softmax_unroll_, j, {iu}, outside);
     }
-    if (hides_end()) {
+    if (hides_end() && !whole_rows_) {
         in_groups(X.update(update++), lane_rows(), j, {iu}, {ending.x, ib});
     }
     if (hides_diagonal()) {
@@ -605,7 +606,7 @@ void AttentionPipeline::schedule_streamed_scores() {
                 .reorder(of_all_heads({j, row, group, rows.y}))
                 .vectorize(j, lanes);
         }
-    if (hides_end()) {
+    if (hides_end() && !whole_rows_) {
         RVar row("row_unroll");
         X.update(update++).rename(ending.x, row).reorder(of_all_heads({j, row, ending.y})).vectorize(j, lanes);
     }

@@ -107,7 +107,7 @@ protected:
     void of_heads(Func f, bool AttentionBatch::*has = nullptr) const;
     // p is summed by columns of ones behind those of V.
     bool has_ones() const { return !whole_rows_ && summed_rows_ == 0; }
-    // Keys behind the last one are hidden.
+    // Keys behind the last one are hidden, of whole rows where these are read: one addition more, and no loop of its own.
     bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
 
 private:
@@ -168,7 +168,8 @@ protected:
                               // scores; 0: those of a block pass
     const int passing_rows_;  // of those, in the scores
     const int spare_rows_;    // behind all queries, of which nothing is asked
-    const int summed_rows_;   // rows of p that are summed at once; 0: by columns of ones
+    const bool waits_in_pads_;  // weights of whole rows for the sum of their row
+    const int summed_rows_;     // rows of p that are summed at once; 0: by columns of ones
     const BatchVars<AttentionBatch> batch_{shape_.batch};
 
     Var d{"d"}, i{"i"}, j{"j"}, k{"k"}, w{"w"}, c{"c"}, tt{"tt"}, iu{"i_unroll"}, ib{"ib"}, io{"io"}, ob{"ob"},

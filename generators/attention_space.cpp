@@ -58,6 +58,8 @@ int64_t pad_rows(const AttentionShape &shape, const Machine &machine, const Poin
                                                       tiles_of(shape.width);
     // The largest scores for a block of keys; the sums and largest scores for all before.
     if (by_blocks) sum += stored * (width_tiles + 2);
+    if (shape.whole_rows() && AttentionShape::streamed(point) == 0 && AttentionShape::waits_in_pads(point))
+        sum += AttentionShape::idle_iterations * point["softmax_unroll"] * key_tiles * together * heads;
     // The largest scores of all tiles but a row's own, and of all; p of its own tile, twice; the sums of p; less of keys, which
     // come by tiles. Of whole rows sums over some of the depth, and what a few iterations more store.
     if (AttentionShape::streamed(point) > 0)
@@ -86,16 +88,27 @@ bool fits(const AttentionShape &shape, const Machine &machine, const Point &poin
 int64_t naive_softmax_unroll(int64_t block) { return block % 4 == 0 ? 4 : 1; }
 
 // Cycles of the softmax of a block of so many rows: by tiles, each step takes at least its latency. Whole rows overlap the next
-// ones where few values are under way, as far as these may live; others run one group after the other.
-double softmax_of_block(const AttentionShape &shape, double rows, double tiles, double share, double group) {
+// ones where few values are under way, as far as these may live, or where weights wait in the pads; others run one group after
+// the other.
+double softmax_of_block(const AttentionShape &shape, double rows, double tiles, double share, double group, bool waits) {
     constexpr double lanes_pace = 3.3, latency = 26, ends = 130, quotient = 20;
     if (!shape.whole_rows())
         return tiles * share * (rows * std::max(2 * lanes_pace, 2 * latency / group) + 12 * group / tiles) +
                rows / group * ends + quotient * rows;
     constexpr double most_under_way = 16, row_latency = 210, least_interval = 60, life = 17, quotient_of_whole = 5;
     const double lane_cycles = group * lanes_pace * (3 * tiles - 2);
+    if (waits) {
+        // One row alone crowds its pad. Of many vectors a loop with code in front of it and behind it leaves the instruction
+        // cache, if it has that: where each block has its own, stages run idle.
+        constexpr double reads_again = 12, least_waiting = 88, alone = 1.7, most_in_cache = 12, leaves_cache = 1600;
+        const double pace = std::max(lane_cycles + reads_again * group, least_waiting) * (group < 2 ? alone : 1);
+        return (rows / group + AttentionShape::idle_iterations) * pace +
+               (group * tiles > most_in_cache && share == 1 ? leaves_cache : 0) + quotient_of_whole * rows;
+    }
     const bool overlaps = group > 1 && group * tiles <= most_under_way;
-    const double interval = overlaps ? std::max(lane_cycles, least_interval + life * tiles) : row_latency + lane_cycles;
+    constexpr double of_mask = 30;  // rows that see no key are told apart
+    const double longest_life = least_interval + life * tiles + (shape.mask ? of_mask : 0);
+    const double interval = overlaps ? std::max(lane_cycles, longest_life) : row_latency + lane_cycles;
     return (rows / group + (overlaps ? 1 : 0)) * interval + quotient_of_whole * rows;
 }
 
@@ -156,7 +169,8 @@ static Space space_of(const AttentionShape &shape, const Machine &machine) {
             if (divides(group, block)) softmax_unrolls.insert(group);
     }
     if (shape.key_blocks() > 1 && shape.causal) rows = {shape.key_tiles * lanes};
-    for (int64_t together = 1; together <= 16; together++)
+    constexpr int64_t most_heads = 64;
+    for (int64_t together = 1; together <= most_heads; together++)
         if (together == 1 || (!shape.batch.empty() && divides(together, shape.batch.back().extent))) heads.insert(together);
     Space space;
     space.parameter("rows", "queries whose scores are in the pads together", {rows.rbegin(), rows.rend()})
@@ -184,6 +198,14 @@ static Space space_of(const AttentionShape &shape, const Machine &machine) {
                                      block % lanes == 0 && lanes % point["softmax_unroll"] == 0 &&
                                      fits(shape, machine, point) && (!shape.causal || shape.skips_hidden(block)));
                          });
+    }
+    if (shape.whole_rows()) {
+        space.parameter("waiting",
+                        "1: the weights of a row wait for its sum in the pads, as those that stream do; 0: in registers",
+                        {0, 1});
+        if (shape.may_stream(machine))
+            space.constraint("waiting weights", {"stream", "waiting"}, "Weights of rows that stream wait in the pads anyway.",
+                             [](const Point &point) { return point["stream"] == 0 || point["waiting"] == 0; });
     }
     if (shape.may_sum_groups(machine)) {
         // The largest scores of a group are found together: of what is straight-line code without groups one choice stands for
@@ -239,6 +261,7 @@ static Space space_of(const AttentionShape &shape, const Machine &machine) {
                                 point["rows"] / point["row_unroll"] == ceil_div(queries, point["row_unroll"]);
                      });
     std::vector<std::string> kept = {"rows", "row_unroll", "softmax_unroll", "heads"};
+    if (shape.whole_rows()) kept.push_back("waiting");
     if (shape.may_sum_groups(machine)) kept.push_back("sum_unroll");
     space.constraint("pads", kept, "Keys and values of the heads and the scores of their queries fit the pads together.",
                      [shape, machine](const Point &point) { return fits(shape, machine, point); });
@@ -265,6 +288,7 @@ static Point naive_point_of(const AttentionShape &shape, const Machine &machine)
     // Blocks that do not leave out hidden tiles have a mask for each distance from a tile.
     if (!shape.whole_rows() && !fits(shape, machine, point)) point = of_block(largest_block);
     if (shape.may_stream(machine)) point.set("stream", 0);
+    if (shape.whole_rows()) point.set("waiting", 0);
     if (shape.may_sum_groups(machine)) point.set("sum_unroll", 0);
     return point;
 }
@@ -289,7 +313,8 @@ static double draft_of(const AttentionShape &shape, const Machine &machine, cons
     const auto summed = static_cast<double>(AttentionShape::summed(point));
     const double groups_end = summed > 0 ? unroll / summed * tiles * share * ends_of_group : 0;
     const double block = tiles * share * (products * visit + hides) + products * ends +
-                         softmax_of_block(shape, unroll, tiles, share, group) + groups_end;
+                         softmax_of_block(shape, unroll, tiles, share, group, AttentionShape::waits_in_pads(point)) +
+                         groups_end;
     if (shape.key_blocks() > 1) {
         // Values are turned for each group of queries. Blocks of keys end loops, and join sums.
         constexpr double joined_row = 45, cold_block = 3000;

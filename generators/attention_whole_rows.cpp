@@ -38,13 +38,14 @@ private:
     struct WholeRows {
         int tiles, unroll;
         RDom tile;
-        Func scores, largest_lanes, largest, M, E, sum_lanes, total_part, total, inverse, ones;
+        Func scores, last_scores, largest_lanes, largest, M, E, sum_lanes, total_part, total, inverse, ones;
 
         WholeRows(const std::string &name, int tiles, int unroll)
             : tiles(tiles),
               unroll(unroll),
               tile(0, tiles, "tile" + name),
               scores("scores" + name),
+              last_scores("last_scores" + name),
               largest_lanes("largest_lanes" + name),
               largest("largest" + name),
               M("M" + name),
@@ -90,7 +91,12 @@ private:
                 rows.scores(of_row({j, i, n})) = first >= lanes - 1 ? score : strict_float(score + later(j, i + first));
             }
         }
-        const auto score = [&](const Expr &tile) { return block ? rows.scores(of_row({j, i, tile})) : X(at(tile)); };
+        const bool ends = hides_end();
+        if (ends) define(rows.last_scores, of_row({j, i}), strict_float(X(at(rows.tiles - 1)) + behind(j)));
+        const auto score = [&](int tile) -> Expr {
+            if (ends && tile + 1 == rows.tiles) return rows.last_scores(of_row({j, i}));
+            return block ? rows.scores(of_row({j, i, tile})) : X(at(tile));
+        };
         std::vector<Expr> scores(static_cast<size_t>(key_tiles_)), weights(scores.size());
         for (int n = 0; n < rows.tiles; n++) scores[static_cast<size_t>(n)] = score(n);
         define(rows.largest_lanes, of_row({j, i}), tree(scores, larger));
@@ -119,7 +125,7 @@ private:
     void define_result() override { define(Y, of_queries({d, i, c}), sums(own({d, i, c}))); }
 
     int rows_behind() const override {
-        return streams_ ? static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_ : 0;
+        return waits_in_pads_ ? static_cast<int>(AttentionShape::idle_iterations) * softmax_unroll_ : 0;
     }
 
     // The softmax of some rows.
@@ -144,12 +150,16 @@ private:
             rows.inverse.compute_at(row);
             rows.ones.compute_at(p, all).bound(k, 0, lanes).bound(w, 0, lanes).vectorize(k, lanes);
             for (int tile = 0; tile < rows.tiles; tile++) rows.E.update(tile).vectorize(j, lanes);
-            if (streams_) {
+            if (waits_in_pads_) {
                 // Weights wait in the pads for the sum of their row, so that rows follow each other closely.
                 if (rows.unroll > 1) rows.E.store_at(LoopLevel(p, i)).fold_storage(i, rows.unroll);
                 in_pads({rows.E});
             } else {
                 in_registers({rows.E});
+            }
+            if (rows.last_scores.defined()) {
+                rows.last_scores.compute_at(row).bound_extent(j, lanes).vectorize(j, lanes);
+                in_registers({rows.last_scores});
             }
             in_registers({rows.largest_lanes, rows.largest, rows.M, rows.sum_lanes, rows.total_part, rows.total, rows.inverse,
                           rows.ones});

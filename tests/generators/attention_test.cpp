@@ -47,11 +47,12 @@ TEST(Attention, RandomShapesAndSchedules) {
     }
 }
 
-// Where a space has the choice, each block of queries goes through all steps before the next one, and a column of ones sums its
-// weights, unless the point says so.
+// Where a space has the choice, each block of queries goes through all steps before the next one, a column of ones sums its
+// weights, and these wait in registers, unless the point says so.
 Point by_blocks(const Workload &workload, const Machine &machine, Point point) {
     for (const Parameter &parameter : workload.space(machine).parameters)
-        if ((parameter.name == "stream" || parameter.name == "sum_unroll") && !point.contains(parameter.name))
+        if ((parameter.name == "stream" || parameter.name == "sum_unroll" || parameter.name == "waiting") &&
+            !point.contains(parameter.name))
             point.set(parameter.name, 0);
     return point;
 }
@@ -85,6 +86,71 @@ TEST(Attention, LeavesHiddenTilesOut) {
         EXPECT_LT(evaluation.cycles, all.cycles) << c.shape;
         EXPECT_EQ(evaluator.verify(point), "") << c.shape;
     }
+}
+
+// The weights of a row may wait for its sum in the pads: of all blocks or of each alone, with masks, of heads that are
+// together. Where a row sees several tiles of keys rows follow each other faster then.
+TEST(Attention, WeightsWaitInThePads) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        std::string shape;
+        int64_t rows, row_unroll, softmax_unroll, heads;
+        bool causal, faster;
+    };
+    for (const Case &c : {Case{"2x200x32,2x200x32,2x200x32", 200, 50, 2, 2, true, true},
+                          Case{"2x128x20,2x150x20,2x150x33", 128, 64, 2, 1, true, false},
+                          Case{"4x49x32,4x49x32,4x49x32,4x49x49", 52, 52, 4, 4, false, true},
+                          Case{"3x70x20,3x90x20,3x90x40", 72, 36, 4, 3, false, false}}) {
+        SCOPED_TRACE(c.shape);
+        const std::shared_ptr<const Workload> workload =
+            find_operator(name).workload({{"shape", c.shape}, {"is-causal", c.causal ? "true" : "false"}});
+        const Point in_registers = by_blocks(*workload, machine,
+                                             {{"rows", c.rows},
+                                              {"row_unroll", c.row_unroll},
+                                              {"softmax_unroll", c.softmax_unroll},
+                                              {"weight_unroll", 32},
+                                              {"heads", c.heads}});
+        Point in_pads = in_registers;
+        in_pads.set("waiting", 1);
+        EXPECT_EQ(violation(workload->space(machine), in_pads), "");
+        const Evaluator evaluator(workload, machine);
+        EXPECT_EQ(evaluator.verify(in_pads), "");
+        const Evaluation waits = evaluator.evaluate(in_pads), lives = evaluator.evaluate(in_registers);
+        ASSERT_EQ(waits.status, Evaluation::Ok) << waits.reason;
+        ASSERT_EQ(lives.status, Evaluation::Ok) << lives.reason;
+        if (c.faster) EXPECT_LT(waits.cycles, lives.cycles);
+    }
+}
+
+// Keys behind the last one are hidden where the scores of a row are read: hardly more work than for keys of whole tiles.
+TEST(Attention, WholeRowsHideTheEndOfTheirKeys) {
+    const Machine machine = find_machine("ax01");
+    const auto operations = [&](int64_t keys) {
+        const std::shared_ptr<const Workload> workload =
+            find_operator(name).workload({{"shape", fmt::format("16x49x32,16x{0}x32,16x{0}x32", keys)}});
+        const Point point =
+            by_blocks(*workload, machine,
+                      {{"rows", 52}, {"row_unroll", 52}, {"softmax_unroll", 4}, {"weight_unroll", 32}, {"heads", 16}});
+        const Evaluator evaluator(workload, machine);
+        EXPECT_EQ(evaluator.verify(point), "");
+        return evaluator.evaluate(point).counters.at("operations").get<double>();
+    };
+    EXPECT_LT(operations(49), 1.06 * operations(64));
+}
+
+// Many windows go through each step together, so that its code is fetched once for them.
+TEST(Attention, ManyHeadsAreTogether) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", "64x49x32,64x49x32,64x49x32"}});
+    const Point together = by_blocks(
+        *workload, machine, {{"rows", 52}, {"row_unroll", 52}, {"softmax_unroll", 4}, {"weight_unroll", 32}, {"heads", 64}});
+    EXPECT_EQ(violation(workload->space(machine), together), "");
+    Point fewer = together;
+    fewer.set("heads", 16);
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(together), "");
+    EXPECT_LT(static_cast<double>(evaluator.evaluate(together).cycles),
+              0.95 * static_cast<double>(evaluator.evaluate(fewer).cycles));
 }
 
 // Where all blocks of queries are together, each comes and leaves while others are computed: by tiles of keys and in whole
