@@ -361,7 +361,9 @@ private:
             As.compute_at(block_of_rows());
         else
             As.compute_at(sums(), ro);
-        if (whole_ && (shape_.b_transposed || !b_resident_))
+        if (turns_inside_)
+            Bs.compute_at(sums(), r);
+        else if (whole_ && (shape_.b_transposed || !b_resident_))
             Bs.compute_at(columns());
         else if (!whole_)
             Bs.compute_at(sums(), ro);
@@ -393,17 +395,27 @@ private:
                     Bk.compute_at(sums(), ro);
             }
             if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
-            Wt.compute_at(Bs, kt).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
-            Wt.split(w, w, wi, static_cast<int>(point_["weight_unroll"]));
-            Bs.split(n, n, wi, static_cast<int>(point_["weight_unroll"]));
+            const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
+            Wt.vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes).split(w, w, wi, weight_unroll);
+            if (turns_inside_) {
+                Wt.compute_at(sums(), r);
+                Bs.bound_extent(kt, 1).unroll(n);
+            } else {
+                Wt.compute_at(Bs, kt);
+                Bs.split(n, n, wi, weight_unroll);
+            }
             if (!machine_.timed()) identity.compute_at(Bs, wi);
-            Pt.compute_at(Bs, wi).vectorize(k, lanes).update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
+            Pt.compute_at(Bs, turns_inside_ ? n : wi).vectorize(k, lanes);
+            Pt.update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
             in_registers({Wt, Pt});
             in_pads({Bk});
         }
         in_pads({As});
         if (shape_.b_transposed) {
             in_pads({Bs});
+        } else if (turns_inside_) {
+            in_registers({Bs});
+            in_pads({identity});
         } else if (machine_.timed()) {
             in_pads({Bs, identity});
         } else {
@@ -601,7 +613,9 @@ private:
     ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()),
                bias = tensor(named("bias"), {shape_.n}), d = tensor(named("D"), shape_.addend_extents());
     const bool one_slot_ = point_.contains("slots") && point_["slots"] == 1;
-    const bool k_alike_ = point_.contains("k_alike") && point_["k_alike"] != 0;
+    // Tiles of B are transposed in the loop that multiplies with them: one body for all k tiles, which is long.
+    const bool turns_inside_ = point_.contains("b_turned") && point_["b_turned"] != 0;
+    const bool k_alike_ = turns_inside_ || (point_.contains("k_alike") && point_["k_alike"] != 0);
     const bool straight_ = point_.contains("blocks_unrolled") && point_["blocks_unrolled"] != 0;
     Expr sums_;
     Var n{"n"}, m{"m"}, k{"k"}, kt{"kt"}, kb{"kb"}, kg{"kg"}, nb{"nb"}, no{straight_ ? "no_unroll" : "no"}, ni{"ni"},

@@ -14,10 +14,10 @@ namespace {
 // decides, a turn of the loop over the weights, a row with its sum in the pads and a turn of the loop over such rows.
 constexpr double adder_overhead = 13.4, array_overhead = 105, weight_loop_cost = 13.6, pad_row_cost = 2.58,
                  pad_loop_cost = 25.3;
-// A block beside its visits, a row of its results and an operation of their epilogue, a tile that is transposed, a row that
-// needs neither a start nor an end.
-constexpr double block_overhead = 42, result_row_cost = 3.16, epilogue_row_cost = 1.52, transposed_tile_cost = 906,
-                 saved_row_cost = 3.17;
+// A block beside its visits, a row of its results and an operation of their epilogue; a tile that is transposed, a further turn
+// of its loops, a nest of such tiles in another; a row that needs neither a start nor an end.
+constexpr double block_overhead = 42, result_row_cost = 3.16, epilogue_row_cost = 1.52, transposed_tile_cost = 110,
+                 transposing_loop_cost = 110, transposing_nest_cost = 230, saved_row_cost = 3.17;
 // A kernel beside its blocks and its code; a miss of the instruction cache beside the way to the memory.
 constexpr double start_overhead = 472, miss_overhead = 4;
 // Code in packets: of an unrolled row with its sum in registers or in the pads, of a weight, what a visit has beside these; of
@@ -26,8 +26,18 @@ constexpr double start_overhead = 472, miss_overhead = 4;
 constexpr double row_code = 0.87, pad_row_code = 0.96, weight_code = 1.87, visit_code = 79, result_code = 0.68,
                  epilogue_code = 0.96, loop_code = 39, slot_code = 14, repeated_code = 0.41;
 constexpr double missed_again = 1.13;
-// The loop that transposes tiles in a nest, with its first and last iterations: of 128 rows, k of 768.
-constexpr double transposing_code = 240;
+// The same of two codes that follow each other: whole blocks of columns and a last one, visits that transpose their tiles and
+// the rest of their block.
+constexpr double missed_of_both = 3;
+// The loop that transposes tiles in a nest, with its first and last iterations: of 128 rows, k of 768; a nest of its own.
+constexpr double transposing_code = 240, transposing_nest_code = 140;
+// Where the loop over k tiles transposes them, in cycles and in packets, on machines whose array adds the sums and others: a
+// visit, a row of it, a block beside its visits, a row of its results and an operation of their epilogue.
+struct Turning {
+    double visit, row, block, result, operation;
+};
+constexpr Turning turning_cost = {158, 1.45, 120, 4.3, 1.52}, turning_array_cost = {158, 1.06, 120, 1.02, 1.52},
+                  turning_code = {120, 1.2, 70, 1.9, 0.5}, turning_array_code = {120, 1, 70, 0.75, 0.5};
 // Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
 constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
 // Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in
@@ -109,18 +119,25 @@ struct Code {
     Code(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point, double epilogue) {
         const auto unrolled = static_cast<double>(plan.sums_in_registers ? plan.rows : point["row_unroll"]),
                    weights = static_cast<double>(point["weight_unroll"]);
-        const int64_t loops = (plan.row_blocks > 1) + (plan.col_blocks > 1),
+        const int64_t loops = (plan.row_blocks > 1) + (plan.col_blocks > 1) + (shape.products() > 1),
                       apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
-        const bool overlaps = plan.sums_in_registers ? loops == 2 || (loops == 1 && plan.slots > 1) : loops == 2 && apart > 0;
-        // One loop over blocks has little to hand over, and B that is transposed first stands in front of the tiles.
-        straight = shape.b_transposed && plan.k_tiles == 2 && overlaps;
+        const bool overlaps = plan.sums_in_registers ? loops >= 2 || (loops == 1 && plan.slots > 1) : loops >= 2 && apart > 0;
+        // One loop over blocks has little to hand over, and B that is transposed in the nest stands in front of the tiles.
+        straight = (shape.b_transposed || plan.b_resident) && plan.k_tiles == 2 && overlaps && !plan.turns_inside;
+        if (plan.turns_inside) {
+            visit = all = gemm_turning_code(shape, machine);
+            if (plan.m_outer && loops > 1) all += loop_code;
+            return;
+        }
         const double saved = plan.alike ? alike_code * unrolled : 0;
         visit = (plan.sums_in_registers ? row_code : pad_row_code) * unrolled + weight_code * weights + visit_code;
         if (straight && plan.sums_in_registers) {
+            // B that was transposed first is in the pads, and needs no code for transfers.
+            const bool few_weights = machine.sa.psum_in || !shape.b_transposed;
             all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled +
-                  (machine.sa.psum_in ? two_tiles_array_weight_code : two_tiles_weight_code) * weights + two_tiles_code +
-                  epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) -
-                  (plan.slots > 1 ? 0 : slot_code) - saved;
+                  (few_weights ? two_tiles_array_weight_code : two_tiles_weight_code) * weights +
+                  (shape.b_transposed ? two_tiles_code : 0) + epilogue_code * epilogue * unrolled -
+                  loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code) - saved;
             return;
         }
         if (straight) visit -= weight_code * weights;
@@ -135,44 +152,72 @@ struct Code {
 
 }  // namespace
 
+double gemm_turning_code(const GemmShape &shape, const Machine &machine) {
+    const Turning &turning = machine.sa.psum_in ? turning_array_code : turning_code;
+    return turning.visit + turning.block +
+           (turning.row + turning.result + turning.operation * epilogue_operations(shape)) * static_cast<double>(shape.m);
+}
+
 double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &point) {
-    if (!shape.batch.empty()) {
-        GemmShape one = shape;
-        one.batch.clear();
-        return gemm_draft(one, machine, point) * static_cast<double>(shape.products());
-    }
+    const auto products = static_cast<double>(shape.products());
     const GemmPlan plan(shape, machine, point);
-    if (!machine.timed()) return packets_draft(plan, point);
+    if (!machine.timed()) return packets_draft(plan, point) * products;
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
     const double epilogue = epilogue_operations(shape);
+    // A last block of columns that are fewer has code of its own, and B as [k][n] then comes where it is waited for.
+    const bool fewer_last =
+        !shape.b_transposed && shape.n % lanes != 0 && !(plan.b_resident && shape.n % machine.pad.count == 0);
     // A visit is the time between two loads of the weights, a block what ends with its results stored.
     const double per_row = machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii);
-    double visit = (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
+    const double weight_loops = lanes / static_cast<double>(point["weight_unroll"]) - 1;
+    double visit = weight_loops * weight_loop_cost;
     visit += plan.sums_in_registers
                  ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
                  : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
     const Code code(shape, plan, machine, point, epilogue);
+    // Both pass the instruction cache as often as all columns do.
+    const bool two_codes = fewer_last && plan.col_blocks > 1;
+    const double all_code = code.all * (two_codes ? 2 : 1), passes = products * (plan.m_outer ? row_blocks : 1);
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
     const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight &&
-                       plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity && (shape.b_transposed || plan.b_resident);
+                       shape.products() * plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity &&
+                       (shape.b_transposed || plan.b_resident);
     double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) +
                    block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
-    if (plan.alike) block += cleared_row_cost * rows;
+    if (plan.turns_inside) {
+        const Turning &turning = machine.sa.psum_in ? turning_array_cost : turning_cost;
+        block = k_tiles * (turning.visit + turning.row * rows) + turning.block +
+                (turning.result + turning.operation * epilogue) * rows;
+    } else if (plan.alike) {
+        block += cleared_row_cost * rows;
+    }
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
-    if (!shape.b_transposed) block += transposed_tile_cost * k_tiles / (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
+    if (!shape.b_transposed) {
+        const bool nest = !plan.turns_inside && !plan.b_resident;
+        const double tile = (plan.turns_inside ? 0 : transposed_tile_cost + weight_loops * transposing_loop_cost) +
+                            (fewer_last ? 2 * lanes * lanes / first_bytes_per_cycle : 0);
+        block += (tile * k_tiles + (nest ? transposing_nest_cost : 0) + (fewer_last ? transfer_latency : 0)) /
+                 (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
+    }
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long,
     // once a block otherwise.
     const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) *
                                static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
-    const double blocks = row_blocks * col_blocks;
+    const double blocks = products * row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
-    const double blocks_again = std::clamp(code.all - capacity, 0.0, code.all / 2) * (blocks - 1) *
-                                (code.straight ? missed_straight / missed_again : 1);
-    const double start = start_overhead + packet_miss * code.all,
+    const double beyond = code.all - capacity;
+    double blocks_again = (blocks - 1) * (plan.turns_inside ? std::clamp(missed_of_both * beyond, 0.0, code.all)
+                                                            : std::clamp(beyond, 0.0, code.all / 2) *
+                                                                  (code.straight ? missed_straight / missed_again : 1));
+    if (two_codes) blocks_again += std::clamp(missed_of_both * (all_code - capacity), 0.0, all_code) * (passes - 1);
+    const double nest_code = !shape.b_transposed && !plan.turns_inside && (plan.b_resident || !plan.m_outer)
+                                 ? transposing_nest_code * (two_codes ? 2 : 1)
+                                 : 0;
+    const double start = start_overhead + packet_miss * (all_code + nest_code),
                  computation = blocks * block + missed_again * packet_miss * std::max(visits_again, blocks_again);
 
     if (plan.k_block < plan.k_tiles) {
@@ -181,17 +226,18 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
         const double wait = transfer_latency + part / first_bytes_per_cycle;
         return start + computation + blocks * k_tiles / static_cast<double>(plan.k_block) * wait;
     }
-    const double a_bytes = shape.inner ? 0 : 2 * static_cast<double>(shape.m * shape.k),
-                 b_bytes = 2 * static_cast<double>(shape.n * shape.k);
+    const double a_bytes = shape.inner ? 0 : 2 * products * static_cast<double>(shape.m * shape.k),
+                 b_bytes = 2 * products * static_cast<double>(shape.n * shape.k);
     const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks)
                                        : b_bytes + a_bytes * (shape.makes_rows() || plan.a_resident ? 1 : col_blocks)) +
-                         2 * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
+                         2 * products * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
     const double transfers = bytes / bytes_per_cycle * along_k,
                  first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     // A that stays comes as a whole before anything is computed.
     const double all_of_a = plan.a_resident ? a_bytes * (1 - rows / static_cast<double>(shape.m)) / long_bytes_per_cycle : 0;
-    const double inner = plan.m_outer ? col_blocks : row_blocks;
+    const double inner_turns = plan.m_outer ? col_blocks : row_blocks,
+                 inner = inner_turns > 1 ? inner_turns : row_blocks * col_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
     const double together =

@@ -24,7 +24,8 @@ struct GemmPlan {
           sums_in_registers(point["sums_in_registers"] != 0),
           m_outer(point["m_outer"] != 0),
           straight(point["blocks_unrolled"] != 0),
-          alike(point.contains("k_alike") && point["k_alike"] != 0),
+          turns_inside(point.contains("b_turned") && point["b_turned"] != 0),
+          alike(turns_inside || (point.contains("k_alike") && point["k_alike"] != 0)),
           a_resident(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks > 1),
           b_resident(point["b_resident"] != 0 && col_blocks > 1),
           ahead(machine.timed() && k_block == k_tiles),
@@ -41,6 +42,7 @@ struct GemmPlan {
     int64_t slots;              // of each buffer that transfers fill or empty
     bool sums_in_registers, m_outer;
     bool straight;                // no loops over blocks
+    bool turns_inside;            // the loop over k tiles transposes those of B
     bool alike;                   // the first k tile has no code of its own
     bool a_resident, b_resident;  // all of it stays in the pads
     bool ahead;                   // operands come a block ahead, in two slots

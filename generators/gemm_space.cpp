@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "generators/gemm_draft.h"
 #include "generators/gemm_inner.h"
 #include "generators/gemm_plan.h"
 #include "generators/gemm_prologue.h"
@@ -19,6 +20,8 @@ namespace {
 constexpr int64_t rows_to_a_pad = 8;
 // Vector registers that a tile with its sums in registers leaves for weights, rows of A and results on their way.
 constexpr int64_t registers_in_flight = 90;
+// What a tile that the same loop transposes takes beside these, and products that wait for the vector unit to add them.
+constexpr int64_t turning_registers = 32, waiting_registers = 13;
 constexpr int64_t few_elements = 3 * 160 * 160;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
 
@@ -43,6 +46,10 @@ bool a_may_stay(const GemmShape &shape, const Machine &machine) {
            shape.m % machine.pad.count == 0 && shape.m * shape.k > few_elements;
 }
 
+bool may_turn_inside(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && !shape.b_transposed && !shape.makes_rows() && !shape.blocked_sums;
+}
+
 }  // namespace
 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves) {
@@ -58,9 +65,10 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
                    : plan.a_resident ? ceil_div(shape.m, machine.pad.count) * machine.pad.count * plan.k_block
                                      : a_slots * plan.stored_rows * (plan.pass < plan.rows ? 1 : plan.k_block);
     rows += b_slots * lanes * plan.k_block;
-    // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block; and the identity.
+    // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block, if these do not stay in
+    // registers; and the identity.
     if (!shape.b_transposed && machine.timed())
-        rows += (plan.b_resident ? slots(plan.col_blocks) : 1) * lanes * plan.k_block + lanes;
+        rows += (plan.b_resident ? slots(plan.col_blocks) : !plan.turns_inside) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (leaves + shape.addend);
     rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
     const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count,
@@ -169,6 +177,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         });
     std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
     if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
+    if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
     if (shape.prologue) {
         add_prologue(space, shape, machine);
         for (const Parameter &parameter : space.parameters)
@@ -232,6 +241,25 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                                      rows < shape.m && rows % round == 0 && shape.m % rows == 0);
                          });
     }
+    if (may_turn_inside(shape, machine)) {
+        space.choice("b_turned",
+                     "1: the loop over k tiles transposes each tile of B that it multiplies with, 0: a loop of its own",
+                     {0, 1});
+        space.constraint(
+            "turned inside", {"b_turned", "sums_in_registers", "b_resident", "b_row_major", "k_block", "weight_unroll", "rows"},
+            "It serves one block of rows, for which each tile is transposed once, with sums in registers. Tiles come ahead and "
+            "stay in registers, and the loop over k tiles fits the instruction cache.",
+            [=](const Point &point) {
+                constexpr double most_code = 1.25;  // with what runs once a block
+                return point["b_turned"] == 0 ||
+                       (point["sums_in_registers"] != 0 && point["b_resident"] == 0 && point["b_row_major"] == 0 &&
+                        point["k_block"] == k_tiles && point["weight_unroll"] == lanes && point["rows"] >= shape.m &&
+                        shape.m * (1 + shape.addend) + turning_registers + (machine.sa.psum_in ? 0 : waiting_registers) <=
+                            machine.regs.vector - 1 - registers_in_flight &&
+                        gemm_turning_code(shape, machine) <=
+                            most_code * static_cast<double>(machine.icache.bytes / machine.issue.packet_bytes));
+            });
+    }
     if (shape.inner) {
         // The first point takes the least room: where that is too much, no other need be looked at.
         const Point first = gemm_naive_point(shape, machine);
@@ -259,6 +287,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
                    {"row_unroll", 1}};
     for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
     if (a_may_stay(shape, machine)) point.set("a_resident", 0);
+    if (may_turn_inside(shape, machine)) point.set("b_turned", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
@@ -286,6 +315,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.a_resident) text += ", all of A kept in the pads";
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
                             : "";
+    if (plan.turns_inside) text += ", each tile of B transposed where it is multiplied with";
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
     if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"],

@@ -272,10 +272,11 @@ TEST_F(Gemm, AVisitOfManyRowsKeepsTheAdderBusy) {
 // A that stays in the pads comes once, however many blocks of columns pass.
 TEST_F(Gemm, RowsOfAThatStayComeOnce) {
     if (!machine.timed() || 64 % machine.pad.count != 0) GTEST_SKIP() << "A does not stay";
-    const Point point = Point::parse(
-        "a_resident=1,b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=20,k_ends_apart=0,m_outer=0,"
-        "pads_split=0,row_pass=0,row_unroll=1,rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
-    for (const char *layout : {"nk", "kn"}) {
+    for (const std::string layout : {"nk", "kn"}) {
+        Point point = Point::parse(
+            "a_resident=1,b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=20,k_ends_apart=0,m_outer=0,"
+            "pads_split=0,row_pass=0,row_unroll=1,rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
+        if (layout == "kn") point.set("b_turned", 0);
         const std::shared_ptr<const Workload> workload = op.workload({{"shape", "128x96x640"}, {"b-layout", layout}});
         EXPECT_EQ(violation(workload->space(machine), point), "") << layout;
         const Evaluator evaluator(workload, machine);
@@ -289,6 +290,54 @@ TEST_F(Gemm, RowsOfAThatStayComeOnce) {
         ASSERT_NE(nest, std::string::npos) << text;
         EXPECT_EQ(text.find("scpad.ld As", nest), std::string::npos) << text;
     }
+}
+
+// The point of a product whose B is [k][n] that takes all rows together.
+Point of_all_rows(int64_t m, int64_t k, const std::string &others) {
+    return Point::parse(
+        fmt::format("b_block=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block={},k_ends_apart=0,m_outer=1,"
+                    "pads_split=0,row_pass=0,row_unroll=1,rows={},slots=2,sums_in_registers=1,weight_unroll=32,{}",
+                    ceil_div(k, lanes), m, others));
+}
+
+// Odd sizes, tails of each dimension and epilogues where the loop over k tiles transposes those of B.
+TEST_F(Gemm, TilesOfBAreTransposedInsideTheProduct) {
+    if (!machine.timed()) GTEST_SKIP() << "tiles pass through registers on a functional machine";
+    Random random(20261129);
+    for (int i = 0; i < 24; i++) {
+        WorkloadArguments arguments = random_workload(random);
+        arguments["shape"] =
+            fmt::format("{}x{}x{}", random_size(random, 72), random_size(random, 100), random_size(random, 200));
+        arguments["b-layout"] = "kn";
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        Space space = workload->space(machine);
+        for (Parameter &parameter : space.parameters)
+            if (parameter.name == "b_turned") parameter.values = {1};
+        const std::optional<Point> point = sample(space, random);
+        if (!point) continue;  // its code would leave the instruction cache
+        SCOPED_TRACE(workload->title() + " " + point->assignments());
+        const Evaluator evaluator(workload, machine, 1 + static_cast<uint64_t>(i));
+        const Evaluation evaluation = evaluator.evaluate(*point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, workload->least_cycles(machine, *point));
+        EXPECT_EQ(evaluator.verify(*point), "");
+    }
+}
+
+// It wins where the array adds the sums, whose visits are short; it is no point where its code would leave the cache.
+TEST_F(Gemm, TheDraftPricesTilesThatAreTransposedInside) {
+    if (machine.name != "ax01" && machine.name != "ax01-psum") GTEST_SKIP() << "an instruction cache";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "112x256x256"}, {"b-layout", "kn"}});
+    const Point inside = of_all_rows(112, 256, "b_resident=0,b_turned=1"),
+                before = of_all_rows(112, 256, "b_resident=0,b_turned=0");
+    if (!machine.sa.psum_in) {
+        EXPECT_NE(violation(workload->space(machine), inside).find("'turned inside'"), std::string::npos);
+        return;
+    }
+    ASSERT_EQ(violation(workload->space(machine), inside), "");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_LT(evaluator.evaluate(inside).cycles, evaluator.evaluate(before).cycles);
+    EXPECT_LT(workload->draft(machine, inside), workload->draft(machine, before));
 }
 
 // With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.

@@ -135,5 +135,25 @@ TEST(MatmulOperators, TakeCalls) {
     EXPECT_EQ(found.inputs, (std::vector<size_t>{0, 1, 2}));
 }
 
+// Products of a batch begin once: which blocks are best is decided by what each of them takes.
+TEST_F(Matmul, TheDraftOfABatchStartsOnce) {
+    if (machine.name != "ax01") GTEST_SKIP() << "the cycles of one machine";
+    const std::string common =
+        "b_block=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,pads_split=0,row_pass=0,row_unroll=1,"
+        "slots=2,"
+        "sums_in_registers=1,weight_unroll=32,";
+    const auto prefers = [&](const WorkloadArguments &arguments, const std::string &better, const std::string &worse) {
+        const std::shared_ptr<const Workload> workload = find_operator("bmm").workload(arguments);
+        const Evaluator evaluator(workload, machine);
+        const Point fast = Point::parse(common + better), slow = Point::parse(common + worse);
+        EXPECT_LT(evaluator.evaluate(fast).cycles, evaluator.evaluate(slow).cycles) << better;
+        EXPECT_LT(workload->draft(machine, fast), workload->draft(machine, slow)) << better;
+    };
+    prefers({{"shape", "12x128x64,12x64x128"}}, "b_resident=1,b_turned=0,m_outer=1,rows=64",
+            "b_resident=1,b_turned=0,m_outer=1,rows=43");
+    prefers({{"shape", "32x49x49,32x49x32"}}, "b_resident=0,b_turned=1,m_outer=0,rows=49",
+            "b_resident=0,b_turned=0,m_outer=0,rows=25");
+}
+
 }  // namespace
 }  // namespace atalla
