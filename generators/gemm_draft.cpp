@@ -123,9 +123,11 @@ struct Code {
                       apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
         const bool overlaps = plan.sums_in_registers ? loops >= 2 || (loops == 1 && plan.slots > 1) : loops >= 2 && apart > 0;
         // One loop over blocks has little to hand over, and B that is transposed in the nest stands in front of the tiles.
-        straight = (shape.b_transposed || plan.b_resident) && plan.k_tiles == 2 && overlaps && !plan.turns_inside;
+        straight = (shape.b_transposed ? plan.k_tiles == 2 : plan.b_resident && plan.k_tiles <= 2) && overlaps;
         if (plan.turns_inside) {
-            visit = all = gemm_turning_code(shape, machine);
+            const Turning &turning = machine.sa.psum_in ? turning_array_code : turning_code;
+            visit = turning.visit + turning.row * unrolled;
+            all = gemm_turning_code(shape, machine);
             if (plan.m_outer && loops > 1) all += loop_code;
             return;
         }
@@ -134,10 +136,11 @@ struct Code {
         if (straight && plan.sums_in_registers) {
             // B that was transposed first is in the pads, and needs no code for transfers.
             const bool few_weights = machine.sa.psum_in || !shape.b_transposed;
-            all = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled +
-                  (few_weights ? two_tiles_array_weight_code : two_tiles_weight_code) * weights +
-                  (shape.b_transposed ? two_tiles_code : 0) + epilogue_code * epilogue * unrolled -
-                  loop_code * static_cast<double>(2 - loops) - (plan.slots > 1 ? 0 : slot_code) - saved;
+            const double rows_and_weights = (machine.sa.psum_in ? two_tiles_array_row_code : two_tiles_row_code) * unrolled +
+                                            (few_weights ? two_tiles_array_weight_code : two_tiles_weight_code) * weights;
+            all = rows_and_weights * static_cast<double>(plan.k_tiles) / 2 + (shape.b_transposed ? two_tiles_code : 0) +
+                  epilogue_code * epilogue * unrolled - loop_code * static_cast<double>(2 - loops) -
+                  (plan.slots > 1 ? 0 : slot_code) - saved;
             return;
         }
         if (straight) visit -= weight_code * weights;
@@ -147,7 +150,7 @@ struct Code {
         if (!shape.b_transposed && !plan.b_resident && plan.m_outer) all += transposing_code;
     }
     double visit, all;
-    bool straight;  // both k tiles of a block in one piece
+    bool straight;  // a block's one or two k tiles in one piece
 };
 
 }  // namespace
