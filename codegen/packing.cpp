@@ -56,11 +56,9 @@ public:
         add_branches(kernel_, blocks_, delays_, optimize_);
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
         std::set<size_t> unfit;
-        for (const auto &[b, stages] : overlapped_) {
-            // Behind many iterations it matters little that the code around them comes anew.
-            constexpr int64_t many_iterations = 24;
-            if (kernel_.loops[static_cast<size_t>(loop_of(b))].extent < many_iterations && !fits_cache(b) &&
-                fits_cache(b, (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size())))
+        for (const auto &[b, stages, gain] : overlapped_) {
+            const int64_t filling = (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size());
+            if (gain < fetch_cycles(machine_) * static_cast<double>(filling) && !fits_cache(b) && fits_cache(b, filling))
                 unfit.insert(b);
         }
         return {!overlapped_.empty(), !turned_.empty(), idle_, joined_, turned_fit, std::move(unfit)};
@@ -214,6 +212,7 @@ private:
         auto [schedule, graph, rows] = plan_of(b);
         if (!schedule) return;  // left to list scheduling
         const LoopInfo &loop = kernel_.loops[loop_of(b)];
+        const double gain = schedule->stages > 1 && !schedule->later ? gain_by_overlap(b, *schedule) : 0;
         if (rows) {
             blocks_[b].ops = std::move(rows->loop);
             blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), rows->in_front.begin(), rows->in_front.end());
@@ -228,7 +227,7 @@ private:
             blocks_[b].end.limit =
                 loaded_constant(static_cast<int32_t>(loop.extent + schedule->stages - 2), blocks_[b].end.index);
         } else if (schedule->stages > 1) {
-            if (!schedule->later) overlapped_.emplace_back(b, schedule->stages);
+            if (!schedule->later) overlapped_.push_back({b, schedule->stages, gain});
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
             const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
             before.insert(before.end(), prologue.begin(), prologue.end());
@@ -251,9 +250,22 @@ private:
         blocks_[b].packets = delays_.packets(graph, schedule->stages > 1 && !schedule->later);
     }
 
+    // Cycles by which a turn of the loop's nest is shorter, at the most, than where no long iterations overlap.
+    double gain_by_overlap(size_t b, const ModuloSchedule &schedule) {
+        const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_of(b))].extent;
+        constexpr int64_t many_iterations = 24;
+        if (iterations < many_iterations) return 0;
+        const std::optional<ModuloSchedule> shorter = plan_of(b, OverlapIterations::Short).schedule;
+        const int64_t interval =
+            shorter ? shorter->interval : issue_cycles(machine_, code_of(b, blocks_[b].ops).schedule(1).first);
+        return static_cast<double>(iterations * (interval - schedule.interval));
+    }
+
     LoopPlan plan_of(size_t b) {
-        const OverlapIterations overlap =
-            options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap;
+        return plan_of(
+            b, options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap);
+    }
+    LoopPlan plan_of(size_t b, OverlapIterations overlap) {
         const LoopPlans::Key key{b, overlap, options_.turn};
         if (const auto found = plans_.of_loop.find(key); found != plans_.of_loop.end()) return found->second;
         LoopPlan plan{{}, ScheduleGraph(kernel_, blocks_[b].ops, loop_of(b)), {}};
@@ -418,10 +430,15 @@ private:
     bool optimize_;
     const PackOptions &options_;
     LoopPlans &plans_;
-    std::vector<std::pair<size_t, int64_t>> overlapped_;  // loops that run iterations side by side, and how many
-    std::vector<size_t> turned_;                          // blocks that are turned loops
-    bool idle_ = false;                                   // stages of a loop run idle
-    bool joined_ = false;                                 // the ends of a nest are one block
+    struct Overlapped {
+        size_t block;
+        int64_t stages;
+        double gain;
+    };
+    std::vector<Overlapped> overlapped_;  // loops that run iterations side by side
+    std::vector<size_t> turned_;          // blocks that are turned loops
+    bool idle_ = false;                   // stages of a loop run idle
+    bool joined_ = false;                 // the ends of a nest are one block
     Delays delays_;
     std::set<size_t> pipelined_;  // loop bodies whose iterations follow each other as planned
     // Of straight code that runs more than once, and how many cycles longer it takes than the fastest.

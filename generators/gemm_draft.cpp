@@ -239,8 +239,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
                  first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     // A that stays comes as a whole before anything is computed.
     const double all_of_a = plan.a_resident ? a_bytes * (1 - rows / static_cast<double>(shape.m)) / long_bytes_per_cycle : 0;
-    const double inner_turns = plan.m_outer ? col_blocks : row_blocks,
-                 inner = inner_turns > 1 ? inner_turns : row_blocks * col_blocks;
+    const double inner = plan.turns_inside || plan.m_outer ? col_blocks : row_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
     const double together =

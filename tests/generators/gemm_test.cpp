@@ -340,6 +340,20 @@ TEST_F(Gemm, TheDraftPricesTilesThatAreTransposedInside) {
     EXPECT_LT(workload->draft(machine, inside), workload->draft(machine, before));
 }
 
+// A loop of many long iterations overlaps them only where that gains more than the code that fills it takes to come anew in
+// each turn around it: a k tile takes as long in a loop of 24 as in one of 23.
+TEST_F(Gemm, LongLoopsDoNotOverlapWhereTheirFillingLeavesTheCache) {
+    if (machine.name != "ax01") GTEST_SKIP() << "an instruction cache and an adder";
+    const auto cycles_a_tile = [&](int64_t k_tiles) {
+        const int64_t k = k_tiles * lanes;
+        const Evaluator evaluator(op.workload({{"shape", fmt::format("50x160x{}", k)}, {"b-layout", "kn"}}), machine);
+        const Evaluation evaluation = evaluator.evaluate(of_all_rows(50, k, "b_resident=0,b_turned=1"));
+        EXPECT_EQ(evaluation.reason, "");
+        return static_cast<double>(evaluation.cycles) / static_cast<double>(k_tiles);
+    };
+    EXPECT_LT(cycles_a_tile(24), 1.05 * cycles_a_tile(23));
+}
+
 // With few k tiles it decides which blocks are best that the sums of one run with the first k tile of the next.
 TEST_F(Gemm, TheDraftOfFewKTilesPrefersNestsThatTurn) {
     if (!machine.timed() || machine.sa.psum_in) GTEST_SKIP() << "no sums that run later";
