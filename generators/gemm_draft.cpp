@@ -15,9 +15,10 @@ namespace {
 constexpr double adder_overhead = 13.4, array_overhead = 105, weight_loop_cost = 13.6, pad_row_cost = 2.58,
                  pad_loop_cost = 25.3;
 // A block beside its visits, a row of its results and an operation of their epilogue; a tile that is transposed, a further turn
-// of its loops, a nest of such tiles in another; a row that needs neither a start nor an end.
+// of its loops, a nest of such tiles in another, what a visit takes longer that starts transfers beside it; a row that needs
+// neither a start nor an end.
 constexpr double block_overhead = 42, result_row_cost = 3.16, epilogue_row_cost = 1.52, transposed_tile_cost = 110,
-                 transposing_loop_cost = 110, transposing_nest_cost = 230, saved_row_cost = 3.17;
+                 transposing_loop_cost = 110, transposing_nest_cost = 230, moving_rows_cost = 16, saved_row_cost = 3.17;
 // A kernel beside its blocks and its code; a miss of the instruction cache beside the way to the memory.
 constexpr double start_overhead = 472, miss_overhead = 4;
 // Code in packets: of an unrolled row with its sum in registers or in the pads, of a weight, what a visit has beside these; of
@@ -178,6 +179,9 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     visit += plan.sums_in_registers
                  ? std::max(per_row * rows + adder_overhead, rows + array_overhead)
                  : (pad_row_cost + pad_loop_cost / static_cast<double>(point["row_unroll"])) * rows + array_overhead;
+    // Rows of A that come anew for each block of columns start from inside the visits where a nest transposes beside them.
+    if (!shape.b_transposed && !plan.turns_inside && !plan.b_resident && !plan.m_outer && !plan.a_resident)
+        visit += moving_rows_cost;
     const Code code(shape, plan, machine, point, epilogue);
     // Both pass the instruction cache as often as all columns do.
     const bool two_codes = fewer_last && plan.col_blocks > 1;
