@@ -21,7 +21,8 @@ constexpr double inner_loop_weight = 10, same_operation_weight = 1000;
 struct Role {
     std::vector<Reg> registers;
     double weight = 0;
-    size_t stored = 0;  // registers that straight code stores and no inner loop uses
+    size_t stored = 0;    // registers that straight code stores and no inner loop uses
+    bool turned = false;  // the array makes them, and nothing but stores reads them
     std::vector<int> banks;
     std::vector<double> shares;  // of the registers that each bank has
     double share(int bank) const {
@@ -66,6 +67,33 @@ int carried_at_once(const std::vector<Reg> &registers, const std::map<Reg, Span>
     for (int c : change) most = std::max(most, now += c);
     return most;
 }
+
+// The registers of each bank that blocks carry to the next ones.
+class CarriedInBanks {
+public:
+    CarriedInBanks(const std::map<Reg, Span> &spans, size_t blocks, int banks)
+        : spans_(spans), in_(static_cast<size_t>(banks), std::vector<int>(blocks, 0)) {}
+    void add(int bank, Reg reg) {
+        const Span &span = spans_.at(reg);
+        if (span.first == span.last) return;
+        for (size_t b = span.first; b <= span.last; b++) in_[static_cast<size_t>(bank)][b]++;
+    }
+    // Where one of these registers is named.
+    int most(int bank, const std::vector<Reg> &registers) const {
+        int most = 0;
+        for (Reg reg : registers) {
+            const Span &span = spans_.at(reg);
+            const auto counts = in_[static_cast<size_t>(bank)].begin();
+            most = std::max(most, *std::max_element(counts + static_cast<std::ptrdiff_t>(span.first),
+                                                    counts + static_cast<std::ptrdiff_t>(span.last) + 1));
+        }
+        return most;
+    }
+
+private:
+    const std::map<Reg, Span> &spans_;
+    std::vector<std::vector<int>> in_;
+};
 
 // Of `all` registers, those that do not fit `room`, at even distances: what is read beside them then needs few other registers
 // at a time.
@@ -194,6 +222,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
         roles[it->second].registers.push_back(reg);
         const bool only_turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} &&
                                  key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
+        roles[it->second].turned = only_turned;
         roles[it->second].stored += only_turned || (stored.contains(reg) && !looped.contains(reg));
         role_of[reg] = it->second;
     }
@@ -228,6 +257,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     // in the last what does not fit the others, which leaves that one to roles that are read beside it.
     const auto place = [&](bool rest_in_last) {
         std::vector<double> load(banks, 0);
+        CarriedInBanks carried(spans, blocks.size(), banks);
         std::vector<int> placed;
         double total = 0;
         for (int r : order) {
@@ -243,21 +273,33 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
                                          std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
             // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
             const int least = role.stored >= many_stored ? 2 : 1;
-            const int wanted = std::clamp((at_once + registers_for_one_bank - 1) / registers_for_one_bank, least, banks);
-            const bool rest = rest_in_last && wanted > 2;
+            // Nothing is read beside what the array turns: it leaves banks that are full of what blocks carry.
+            const auto room = [&](int bank) {
+                return role.turned ? std::max(0, registers_for_one_bank - carried.most(bank, role.registers))
+                                   : registers_for_one_bank;
+            };
+            int even_room = 0, all_room = 0;  // of the banks but the last, and of all
             role.banks.clear();
-            for (int i = 0; i < wanted; i++) role.banks.push_back(costs[i].second);
+            int wanted = 0;
+            for (; wanted < banks && (wanted < least || all_room < at_once); wanted++) {
+                role.banks.push_back(costs[static_cast<size_t>(wanted)].second);
+                even_room = all_room;
+                all_room += room(role.banks.back());
+            }
+            const bool full = even_room < (wanted - 1) * registers_for_one_bank;
+            const bool rest = wanted > least && (full || (rest_in_last && wanted > 2));
             std::sort(role.banks.begin(), role.banks.end() - rest);
             role.shares.assign(role.banks.size(), 0);
             const size_t even = role.banks.size() - rest;
             for (size_t i = 0; i < role.registers.size(); i++) {
                 const size_t at = rest && spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once),
-                                                 even * registers_for_one_bank)
+                                                 static_cast<size_t>(even_room))
                                       ? even
                                       : i % even;
                 kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
                 role.shares[at] += 1 / static_cast<double>(role.registers.size());
                 load[role.banks[at]]++;
+                carried.add(role.banks[at], role.registers[i]);
             }
             placed.push_back(r);
         }

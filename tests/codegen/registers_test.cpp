@@ -154,6 +154,39 @@ TEST(Registers, OfOneOperationAreInDifferentBanks) {
     }
 }
 
+// Sums that wait for what comes behind fill two banks: of the results that are stored beside weights and rows of the array,
+// which have the others, those that find no room there are in one of these.
+TEST(Registers, OfResultsAreInBanksWithRoom) {
+    Fixture f("ax01-psum");
+    constexpr int sums = 110, rows = 32, room = 64;
+    Blocks blocks(3);
+    const int pads = f.allocation("pads", 512);
+    std::vector<Reg> sum, result;
+    for (int i = 0; i < sums; i++) {
+        sum.push_back(f.vector("sum"));
+        const Reg place = f.vector("place");
+        blocks[0].ops.push_back(f.load(sum[i], pads, i));
+        blocks[2].ops.push_back(f.load(place, pads, i));
+        blocks[2].ops.push_back(Fixture::op(Opcode::gemm_vv, sum[i], {place, sum[i]}));
+        blocks[2].ops.push_back(f.store(sum[i], pads, i));
+    }
+    for (int i = 0; i < rows; i++) {
+        const Reg weight = f.vector("weight"), row = f.vector("row");
+        result.push_back(f.vector("result"));
+        blocks[1].ops.push_back(f.load(weight, pads, i));
+        blocks[1].ops.push_back(f.load(row, pads, i));
+        blocks[1].ops.push_back(Fixture::op(Opcode::lw_vi, {}, {weight}));
+        blocks[1].ops.push_back(Fixture::op(Opcode::gemm_vv, result[i], {row, zero_vector}));
+        blocks[1].ops.push_back(f.store(result[i], pads, i));
+    }
+    assign_banks(f.kernel, blocks);
+    std::map<int, int> held;
+    for (const std::vector<Reg> &registers : {sum, result})
+        for (const Reg reg : registers) held[f.kernel.registers[reg.id].bank]++;
+    EXPECT_EQ(held.size(), 3U);
+    for (const auto &[bank, count] : held) EXPECT_LT(count, room) << "bank " << bank;
+}
+
 // Most of the 256 vector registers are in use at once.
 TEST(Registers, HoldWhatIsReadUnderPressure) {
     silence_halide();
