@@ -84,9 +84,11 @@ public:
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
         const Var n("n"), y("y"), j("j"), u("u");
-        const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps());
+        const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps()),
+                  block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
         const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
-        const bool filled = stored() != shape_.length, narrow = width % lanes != 0;
+        // The last of several blocks begins earlier and makes some columns again, so that all are alike.
+        const bool filled = stored() != shape_.length, narrow = width % lanes != 0 && parts == 1;
         Func xs("X_rows"), part("part"), largest("largest"), e("e"), sums("sums"), closing("closing"), result("result"),
             out("Y");
         // Rows behind the last change neither maxima nor sums.
@@ -120,14 +122,10 @@ public:
         out(n, y, j) = result(n, y, j);
 
         const Var no(skewed ? "no_skewed" : "no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
-        const int block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
         out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
-        out.split(n, no, ni, parts == 1 ? width : lanes * block,
-                  narrow && parts > 1 ? TailStrategy::GuardWithIf : TailStrategy::ShiftInwards)
-            .reorder(ni, y, no, j);
+        out.split(n, no, ni, parts == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, y, no, j);
         if (skewed && parts > 1 && shape_.outer > 1) out.fuse(no, j, no);
-        // What surrounds a tile must be the same for all that share a slot.
-        const bool ring = machine.timed() && blocks(point) > 1 && !(filled && narrow && parts > 1);
+        const bool ring = machine.timed() && blocks(point) > 1;
         const auto in_block = [&](Func f, int rows) {
             f.compute_at(out, no).bound_extent(n, lanes * block).bound_extent(y, rows);
             if (ring) f.hoist_storage_root().ring_buffer(2);
@@ -207,7 +205,7 @@ protected:
 private:
     // Passes that are loops of equal length, over whole vectors of several columns.
     bool may_skew(const Machine &machine) const {
-        return machine.timed() && shape_.inner % lanes == 0 && stored() == shape_.length && steps() > 1 &&
+        return machine.timed() && (shape_.inner % lanes == 0 || vectors() > 1) && stored() == shape_.length && steps() > 1 &&
                !long_sum(steps()).in_groups() && vectors() * shape_.outer > 1;
     }
     int64_t vectors() const { return tiles_of(shape_.inner); }

@@ -25,7 +25,10 @@ public:
         const int steps = static_cast<int>(shape_.steps());
         image_ = tensor("X", {shape_.lanes, shape_.length, shape_.kept, shape_.other, shape_.outer});
         // Rows that are not there, so that every accumulator has as many, change none.
-        const bool filled = steps * side != length_, narrow = width % lanes != 0, parts = chunk_ != 0;
+        const int block = std::min(rows_, static_cast<int>(shape_.vectors())),
+                  blocks = (static_cast<int>(shape_.vectors()) + block - 1) / block;
+        // The last of several blocks begins earlier and makes some results again, so that all are alike.
+        const bool filled = steps * side != length_, narrow = width % lanes != 0 && blocks == 1, parts = chunk_ != 0;
         const auto rows_of_tensor = [&](const std::string &name) {
             Func xs(name);
             const Expr there = image_(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length_ - 1) : Expr(y), i, r, j);
@@ -88,17 +91,9 @@ public:
         out_(n, i, j) = result(n, i, j);
 
         const Var no("no"), ni("ni"), v("v"), vi("vi");
-        const int block = std::min(rows_, static_cast<int>(shape_.vectors())),
-                  blocks = (static_cast<int>(shape_.vectors()) + block - 1) / block;
-        // The last block begins earlier, at whole vectors where the row has any left over.
-        const bool whole = width % lanes == 0 || blocks == 1;
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
-        out_.split(n, no, ni, blocks == 1 ? width : lanes * block,
-                   whole ? TailStrategy::ShiftInwards : TailStrategy::GuardWithIf)
-            .reorder(ni, no, i, j);
-        // What surrounds a tile must be the same for all that share a slot.
-        const bool alike = !(filled && narrow && blocks > 1);
-        const bool ring = alike && machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
+        out_.split(n, no, ni, blocks == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, no, i, j);
+        const bool ring = machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
         const auto in_block = [&](Func f) {
             f.compute_at(out_, blocks > 1 ? no : i);
             if (ring && (blocks > 1 || kept_ > 1)) f.hoist_storage_root().ring_buffer(2);

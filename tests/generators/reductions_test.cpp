@@ -329,6 +329,23 @@ TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
     EXPECT_LT(many.cycles, few.cycles * 2 / 3);
 }
 
+// The last block of results begins earlier where it would end inside a vector, so that all bring theirs ahead.
+TEST_F(Rows, BlocksThatEndInsideAVectorAreLikeOthers) {
+    const auto evaluate = [&](const char *op, const std::string &shape, const char *dims, int64_t rows, int64_t chunk) {
+        const Evaluator evaluator(find_operator(op).workload({{"shape", shape}, {"dim", dims}}), machine);
+        const Point point = {{"rows", rows}, {"chunk", chunk}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}};
+        if (!violation(evaluator.workload().space(machine), point).empty()) return int64_t{0};  // small pads
+        EXPECT_EQ(evaluator.verify(point), "") << op << " of " << shape;
+        return evaluator.evaluate(point).cycles;
+    };
+    for (const char *op : {"sum", "var", "amax"}) {
+        evaluate(op, "77x77", "0", 1, 0);      // rows that are not there, and the last block begins earlier
+        evaluate(op, "3x20x100", "1", 2, 0);   // two vectors a block
+        evaluate(op, "2x16x3x50", "1", 1, 1);  // parts of results
+        if (machine.timed()) EXPECT_LT(evaluate(op, "200x300", "0", 1, 0), evaluate(op, "200x320", "0", 1, 0) * 6 / 5) << op;
+    }
+}
+
 // Rows of many vectors are weights of the array first; short ones are whole rows in straight-line code that overlaps.
 TEST_F(Rows, DraftPrefersWhatIsFaster) {
     if (!machine.timed()) return;

@@ -121,7 +121,9 @@ TEST_F(Rows, RowsOfAnyLengthHaveEqualParts) {
 TEST_F(Rows, SkewedPassesOfColumns) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     for (const char *op : {"softmax", "log_softmax"})
-        for (const auto &[shape, unroll] : {std::pair{"3x32x96", 2}, {"1x40x96", 1}, {"5x16x32", 1}, {"2x24x64", 3}}) {
+        // Of 100 and 33 columns the last vector begins earlier and makes some again.
+        for (const auto &[shape, unroll] :
+             {std::pair{"3x32x96", 2}, {"1x40x96", 1}, {"5x16x32", 1}, {"2x24x64", 3}, {"3x32x100", 2}, {"1x16x33", 1}}) {
             const Evaluator evaluator(find_operator(op).workload({{"shape", shape}, {"dim", "1"}}), machine);
             EXPECT_EQ(evaluator.verify({{"columns", 1}, {"unroll", unroll}, {"skewed", 1}}), "") << op << " " << shape;
         }
