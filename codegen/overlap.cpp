@@ -276,7 +276,18 @@ private:
         // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before
         // it.
         const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
-        if (before_head) {
+        int64_t runs = 1;
+        for (int id : chain_) runs *= kernel_.loops[id].extent;
+        const std::vector<SpreadTransfer> of_result(
+            transfers.begin(), std::ranges::find_if(transfers, [](const auto &t) { return t.channel.copy->load; }));
+        Loop *const idle =
+            before_head && transfers_bind(kernel_, transfers, first_tiles, *hot_loop) ? idle_loop(head) : nullptr;
+        if (idle != nullptr && can_spread(of_result, {}, *idle, code_)) {
+            // All of it leaves beside a loop in front, and the loads have the hot loop for themselves.
+            result->aim_before(body);
+            spread(kernel_, of_result, {}, runs, *idle, code_, body);
+            transfers.erase(transfers.begin(), transfers.begin() + static_cast<std::ptrdiff_t>(of_result.size()));
+        } else if (before_head) {
             result->aim_before(body);
             SpreadTransfer &first = transfers.front();
             If leaves{first.go, {}};
@@ -295,8 +306,6 @@ private:
                 result->issue_pending(hot_loop, body);
         }
         if (spreads) {
-            int64_t runs = 1;
-            for (int id : chain_) runs *= kernel_.loops[id].extent;
             spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
         }
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
@@ -350,6 +359,13 @@ private:
             return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
         });
     }
+    // The longest of these loops, if nothing moves beside it.
+    static Loop *idle_loop(const Body &body) {
+        Loop *const longest = longest_loop(body);
+        const auto moves = [](const Node &node) { return !node.op || node.op->side; };
+        return longest != nullptr && std::ranges::none_of(longest->body, moves) ? longest : nullptr;
+    }
+
     // ---- loads ahead
 
     // Groups that may start one by one from inside the hot loop are of one tile a pad.

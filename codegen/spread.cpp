@@ -184,17 +184,6 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
     return !transfers.empty();
 }
 
-// Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
-bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
-                    const Loop &hot) {
-    constexpr double longer = 1.2;  // code out of line takes time, too
-    int64_t beats = beats_of(first_tiles, *kernel.machine);
-    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
-    const bool weights = std::any_of(hot.body.begin(), hot.body.end(),
-                                     [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
-    return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
-}
-
 // The two halves of a group: they start half a distance apart.
 std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
     std::vector<Channel> parts(2,
@@ -294,6 +283,16 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
 }  // namespace
 
 int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
+
+bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
+                    const Loop &hot) {
+    constexpr double longer = 1.2;  // code out of line takes time, too
+    int64_t beats = beats_of(first_tiles, *kernel.machine);
+    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
+    const bool weights = std::any_of(hot.body.begin(), hot.body.end(),
+                                     [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
+    return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
+}
 
 bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot,
                 const TransferCode &code) {

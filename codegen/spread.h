@@ -22,6 +22,10 @@ struct SpreadTransfer {
 bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot,
                 const TransferCode &code);
 
+// Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
+bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
+                    const Loop &hot);
+
 // Puts a branch for each transfer into `hot` and what they count into `body`, which runs before it. In the order given, after
 // the time that the engines take for `first_tiles`, which start in front of `body`. `runs`: how often the hot loop runs. A
 // transfer of one group starts later where the loop, which stands still until its engines are free, would end behind the

@@ -309,6 +309,23 @@ TEST(Streams, LoadsOfANestComeBeforeItsResults) {
     }
 }
 
+// Of a row whose passes are loops one after the other, the row before leaves beside the first and the next one comes beside the
+// second, where both would take longer than either.
+TEST(Streams, ResultsLeaveBesideALoopInFrontOfTheOneThatLoadsStartIn) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("softmax").workload({{"shape", "4x16000"}});
+    const Point point = {{"rows", 1},   {"row_unroll", 1}, {"vector_unroll", 4}, {"reduced", 0},
+                         {"stored", 0}, {"grouped", 1},    {"skewed", 0}};
+    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    const std::vector<Transfers::Transfer> all = started_transfers(workload, machine, point);
+    const auto is_result = [](const Transfers::Transfer &t) { return !t.load; };
+    const auto first_result = std::ranges::find_if(all, is_result), load = std::find_if_not(first_result, all.end(), is_result),
+               next_result = std::find_if(load, all.end(), is_result);
+    ASSERT_NE(next_result, all.end());
+    const auto since_first = [&](auto at) { return std::prev(at)->cycle - first_result->cycle; };
+    EXPECT_LT(since_first(load) * 5, since_first(next_result) * 3);
+}
+
 // The rows of a product come in a loop of transfers, and so does the first block of its weights: the second loop does not wait
 // for the first.
 TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
