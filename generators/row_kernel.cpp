@@ -197,11 +197,14 @@ Func RowKernel::sum(const std::string &name, Func values) {
 }
 
 Func RowKernel::largest(const std::string &name, Func values) {
-    // Running maxima side by side: one alone would wait for itself.
-    const int most = skewed_                      ? std::gcd(most_sides, vector_unroll_ / parts_)
-                     : unrolled()                 ? std::min(most_sides, (vectors_ + 1) / 2)
-                     : vectors_ % most_sides == 0 ? most_sides
-                                                  : 1;
+    // Running maxima side by side: one alone would wait for itself, and so would each of four in a loop over eight vectors.
+    constexpr int most_in_loop = 2 * most_sides;
+    const int in_loop = vectors_ % most_in_loop == 0 && vector_unroll_ % most_in_loop == 0 ? most_in_loop
+                        : vectors_ % most_sides == 0                                       ? most_sides
+                                                                                           : 1;
+    const int most = skewed_      ? std::gcd(most_sides, vector_unroll_ / parts_)
+                     : unrolled() ? std::min(most_sides, (vectors_ + 1) / 2)
+                                  : in_loop;
     const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ ? 0 : 1;
     Extremum x{Func(name + "_lanes"),
                Func(name),
