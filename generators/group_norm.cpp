@@ -614,7 +614,7 @@ std::vector<OperatorDeclaration> group_norm_operators() {
                    {"weight", {"weight"}, "factors of the channels", false},
                    {"bias", {"bias"}, "addends of the channels", false}};
     row.attributes = {{"num_groups", "groups that the channels are divided into", 1}, {"eps", "added to the variance", 1e-5}};
-    row.example = {{"shape", "4x64x28x28,64,64"}, {"num_groups", "8"}};
+    row.example = {{"shape", "4x64x28x28,64,64"}, {"num-groups", "8"}};
     row.ignored = {"cudnn_enabled"};
     row.make = group_norm;
     return {row};

@@ -50,6 +50,14 @@ TEST(Registry, SaysWhereAnOperatorWithoutKernelsRuns) {
     EXPECT_THAT(error_of([] { find_operator("arange"); }), testing::HasSubstr("it is computed when a graph is compiled"));
 }
 
+TEST(Registry, ExamplesAreArgumentsOfTheCommandLine) {
+    for (const Operator *op : operators()) {
+        std::set<std::string> names = {"shape"};
+        for (const WorkloadArgument &argument : op->arguments()) names.insert(argument.name);
+        for (const auto &[name, value] : op->example()) EXPECT_TRUE(names.contains(name)) << example_line(*op);
+    }
+}
+
 TEST(Registry, SpacesAreWellFormedForAnyNumberOfPads) {
     for (const char *name : {"ax01", "ax01-psum", "fsim"})
         for (int pads = 1; pads <= 4; pads++) {
