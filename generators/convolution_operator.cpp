@@ -103,7 +103,7 @@ public:
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         arranged = arranged.with_merged_groups();
         try {
-            return {{find_operator(request_.op).parse(request.dump()), 1, weight_elements(arranged), "weight-layout"}};
+            return {{find_operator(request_.reader).parse(request.dump()), 1, weight_elements(arranged), "weight-layout"}};
         } catch (const Error &) {
             return {};  // a kernel that the layout does not have
         }
@@ -477,7 +477,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
         {"weight_layout",
          "how the weight lies in memory: oihw, as PyTorch has it, or packed, shared or banded, as kernels read it: "
          "docs/convolution.md; commands arrange it beforehand where they are not told",
-         "oihw"}};
+         "oihw", false, true}};
     row.make = [](const WorkloadRequest &request) { return make_with(request, {}); };
     row.make_with = make_with;
     std::vector<OperatorDeclaration> rows(4, row);

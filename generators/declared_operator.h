@@ -29,6 +29,7 @@ struct Attribute {
     std::string help;
     nlohmann::json fallback = nullptr;
     bool required = false;
+    bool arranges = false;  // how an input lies in memory, which an Arrangement changes
 };
 
 // What is asked of an operator.
@@ -38,6 +39,7 @@ struct WorkloadRequest {
         Shape shape;
     };
     std::string op;
+    std::string reader;           // the operator that reads `text`: op, or an expression of it
     std::vector<Tensor> tensors;  // in the declared order, those not given left out
     nlohmann::json attributes;    // every declared attribute
     std::string text;             // canonical, the same for equal requests: the workload's text

@@ -67,7 +67,7 @@ public:
     std::vector<Arrangement> arrangements(const Machine &machine) const override {
         ConvolutionShape packed = shape_;
         packed.packed = true;
-        return machine.timed() && packed.passes_matrices() ? otherwise_->arrangements(machine) : std::vector<Arrangement>();
+        return !machine.timed() || packed.passes_matrices() ? otherwise_->arrangements(machine) : std::vector<Arrangement>();
     }
 
 protected:

@@ -75,11 +75,16 @@ OperatorDeclaration epilogue_expression(ExpressionNode expression) {
     row.example = {{"shape", op.example.at("shape")}};
     for (const auto &[tensor, argument] : given(op, call))
         row.tensors.push_back({argument->name, {argument->name}, tensor->help, true, false});
+    // What the call leaves open of how its inputs lie, so that they may be arranged.
+    for (const Attribute &attribute : op.attributes)
+        if (attribute.arranges && !call.keywords.contains(attribute.name)) row.attributes.push_back(attribute);
     const Epilogue epilogue = expression.kind == ExpressionNode::Call ? Epilogue(expression) : Epilogue();
-    row.make = [&op, call, epilogue, names](const WorkloadRequest &request) {
+    row.make = [&op, call, epilogue, names, open = row.attributes](const WorkloadRequest &request) {
         std::vector<Shape> shapes;
         for (const std::string &name : names) shapes.push_back(request.shape(name));
         WorkloadRequest own = call_request(op, call, shapes);
+        for (const Attribute &attribute : open) own.attributes[attribute.name] = request.attributes.at(attribute.name);
+        own.reader = request.reader;
         own.text = request.text;
         own.title = request.title;
         return op.make_with(own, epilogue);

@@ -72,6 +72,41 @@ TEST(Convolution, ArrangedWeightsMeanTheSame) {
     }
 }
 
+// Small pads hold a depthwise kernel only in bands.
+TEST(Convolution, DepthwiseKernelsAreArrangedForSmallPads) {
+    const Machine machine = find_machine("fsim");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x3x2x64,3x1x1x1"}, {"groups", "3"}});
+    const std::vector<Arrangement> arrangements = workload->arrangements(machine);
+    ASSERT_EQ(arrangements.size(), 1u);
+    expect_same_meaning(*workload, arrangements[0]);
+    Random random(4);
+    check_sampled_point(*arrangements[0].workload, machine, Evaluator(arrangements[0].workload, machine, 3), random);
+}
+
+// The weights of an expression are arranged for the expression, also where its inputs have the names of the convolution's.
+TEST(Convolution, ArrangedWeightsOfExpressionsMeanTheSame) {
+    const Machine machine = find_machine("fsim");
+    for (const char *expression :
+         {"relu(conv2d(x, w, padding=1))", "relu(conv2d(input, weight, padding=1))", "neg(conv2d(x, w, groups=3))"}) {
+        const Operator &op = find_operator(expression);
+        const bool depthwise = op.name().starts_with("neg");
+        const std::shared_ptr<const Workload> workload =
+            op.workload({{"shape", depthwise ? "1x3x5x40,3x1x3x3" : "1x3x5x40,7x3x3x3"}});
+        SCOPED_TRACE(expression);
+        const std::vector<Arrangement> arrangements = workload->arrangements(machine);
+        ASSERT_EQ(arrangements.size(), 1u);
+        EXPECT_EQ(op.parse(arrangements[0].workload->text())->text(), arrangements[0].workload->text());
+        expect_same_meaning(*workload, arrangements[0]);
+        Random random(4);
+        check_sampled_point(*arrangements[0].workload, machine, Evaluator(arrangements[0].workload, machine, 3), random);
+    }
+    EXPECT_TRUE(find_operator("relu(conv2d(input, weight, weight_layout=oihw))")
+                    .workload({{"shape", "1x3x5x40,7x3x3x3"}})
+                    ->arrangements(machine)
+                    .empty());
+}
+
 // Groups of few channels are one where their kernels, zero elsewhere, fill the lanes: with channels innermost always, of planes
 // not where their lanes have rows of the kernel or their output channels fill tiles anyway.
 TEST(Convolution, GroupsShareLanes) {
