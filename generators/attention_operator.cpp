@@ -282,7 +282,9 @@ std::vector<OperatorDeclaration> attention_operators() {
     row.card.supports =
         "bf16, any number of heads, grouped queries, causal, additive masks, any scale; an infinity or NaN in V spreads over "
         "its block of 32 x 32";
-    row.card.refuses = "boolean masks: add 0 or minus infinity instead; on fsim rows of more keys than its registers hold";
+    row.card.refuses =
+        "boolean masks: add 0 or minus infinity instead; masks that broadcast along queries or keys: expand them; on fsim rows "
+        "of more keys than its registers hold";
     row.card.fuses = "transposes of the heads of its operands and its result: heads_inside";
     row.tensors = {{"query", {"query"}, "of heads x queries x depth"},
                    {"key", {"key"}, "of heads x keys x depth"},

@@ -289,7 +289,7 @@ std::vector<OperatorDeclaration> matmul_operators() {
     rows[3] = {"baddbmm",
                {"baddbmm"},
                "beta input + alpha times a batch of products",
-               card("bf16, any sizes; " + spread, "inputs of one column: expand them"),
+               card("bf16, any sizes; " + spread, "inputs of one column, or of a row for each product: expand them"),
                {added, left, b},
                factors,
                {{"shape", "12x128x128,12x128x64,12x64x128"}},

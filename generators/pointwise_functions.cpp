@@ -212,8 +212,10 @@ void check_pointwise(ExpressionNode &node) {
         std::vector<std::string> names;
         for (const PointwiseFunction &one : pointwise_functions()) names.push_back(one.name);
         const std::string nearest = nearest_name(node.name, names);
-        throw Error(fmt::format("'{}' is no pointwise operator{}", node.name,
-                                nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest)));
+        throw Error(
+            fmt::format("'{}' is no pointwise operator{} An expression has only these, behind at most a product or a "
+                        "convolution; other operators are kernels of their own",
+                        node.name, nearest.empty() ? "." : fmt::format("; did you mean '{}'?", nearest)));
     }
     if (static_cast<int>(node.arguments.size()) != function->operands)
         throw Error(fmt::format("{} takes {} operand{}, not {}", node.name, function->operands,

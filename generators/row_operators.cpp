@@ -262,7 +262,7 @@ OperatorDeclaration softmax_row(bool logarithm) {
             : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
         "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in "
         "groups",
-        "axes other than the last that do not fit the pads: permute first",
+        "rows that do not fit the pads with their results; axes other than the last that do not: permute first",
         "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};
@@ -296,7 +296,7 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
                 "dram, and lanes: the additions and multiplications of each vector",
                 "float64, to 4 units of the largest of the row as it is scaled",
                 "any sizes, any number of last axes",
-                "",
+                "rows that do not fit the pads with their results, weight and bias",
                 "additions before it: addends"};
     row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors, of the normalized axes", false}};
     if (centred) row.tensors.push_back({"bias", {"bias"}, "addends, of the normalized axes", false});

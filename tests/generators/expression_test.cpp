@@ -32,7 +32,11 @@ TEST(Expression, SaysWhereItIsWrong) {
     EXPECT_THAT(error_of([] { parse_expression("conv2d(x, w, stride=[1,])"); }), HasSubstr("a number is missing"));
     EXPECT_THAT(error_of([] { parse_expression("conv2d(x, w, stride=[1 2])"); }), HasSubstr("',' or ']' is missing"));
     EXPECT_THAT(error_of([] { parse_expression("relu(x) y"); }), HasSubstr("nothing may follow"));
-    EXPECT_EQ(error_of([] { find_operator("gellu(x)"); }), "'gellu' is no pointwise operator; did you mean 'gelu'?");
+    const std::string only =
+        "An expression has only these, behind at most a product or a convolution; other operators are kernels "
+        "of their own";
+    EXPECT_EQ(error_of([] { find_operator("gellu(x)"); }), "'gellu' is no pointwise operator; did you mean 'gelu'? " + only);
+    EXPECT_EQ(error_of([] { find_operator("softmax(mul(x, y))"); }), "'softmax' is no pointwise operator. " + only);
     EXPECT_EQ(error_of([] { find_operator("add(x)"); }), "add takes 2 operands, not 1");
     EXPECT_EQ(error_of([] { find_operator("gelu(x, approximate=erf)"); }), "gelu: approximate must be none or tanh, not 'erf'");
     EXPECT_THAT(error_of([] { find_operator("pow(x, 1.7)"); }), HasSubstr("pow: the exponent must be one of"));
