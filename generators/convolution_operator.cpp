@@ -462,8 +462,7 @@ std::vector<OperatorDeclaration> convolution_operators() {
         "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
     row.card.refuses =
         "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights, "
-        "of "
-        "planes, do not";
+        "of planes, do not";
     row.card.fuses = "bias, with which the sums begin, behind those of banded weights; pointwise operators behind the result";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"},
                    {"weight", {"weight"}, "of out x channels/groups x height x width"},

@@ -228,8 +228,7 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
         "nchw where the array turns planes and 32 of them do not fit the pads of a machine whose transfers take time, but for "
         "one result; sizes with more than 36 "
         "kinds of windows, each of which is code of its own (13 to 7 has 7 along an axis, 14 to 7 has one); nhwc with windows "
-        "of "
-        "several sizes";
+        "of several sizes";
     row.card.fuses = "nothing yet";
     row.tensors = {{"x", {"self", "input"}, "the images"}};
     row.attributes = {{"output_size", "of the result: one number, or one for each axis", std::vector<int64_t>{1}},
