@@ -305,9 +305,7 @@ private:
             else if (!spreads && (!leaves_late || !result->issue_late(hot_loop, others, body)))
                 result->issue_pending(hot_loop, body);
         }
-        if (spreads) {
-            spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
-        }
+        if (spreads) spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
         if (!rotate) {
             Body behind = stands_alone ? rewrite_leaving(std::move(tail), loop.id, before, after)

@@ -19,10 +19,10 @@ constexpr int64_t no_kernel = std::numeric_limits<int64_t>::max();
 
 // What a kernel takes, at most `limit` (0: no limit): the winner's cycles, or the fewest of a few schedules.
 int64_t cycles_of(const Operator &op, const std::shared_ptr<const Workload> &workload, const Machine &machine,
-                  const std::filesystem::path &database, int64_t limit) {
+                  const std::optional<Database> &database, int64_t limit) {
     const TuningTask task = tuning_task(op, std::make_shared<const Evaluator>(workload, machine));
-    if (std::filesystem::exists(database))
-        if (const std::optional<StoredTrial> stored = Database(database).winner(task.key())) return stored->trial.cycles;
+    if (database)
+        if (const std::optional<StoredTrial> stored = database->winner(task.key())) return stored->trial.cycles;
     constexpr uint64_t drafted = 1000, proposed = 8, seed = 1;
     constexpr int tried = 2;
     int64_t fewest = no_kernel;
@@ -54,7 +54,9 @@ ArrangedWorkload arranged(const Operator &op, std::shared_ptr<const Workload> wo
     std::erase_if(arrangements, [&](const Arrangement &one) { return given.contains(one.argument); });
     ArrangedWorkload best{std::move(workload), {}, {}};
     if (arrangements.empty()) return best;
-    const std::filesystem::path database = file.empty() ? default_database_path() : file;
+    const std::filesystem::path path = file.empty() ? default_database_path() : file;
+    std::optional<Database> database;
+    if (std::filesystem::exists(path)) database.emplace(path);
     int64_t fewest = no_kernel;
     const std::shared_ptr<const Workload> as_asked = best.workload;
     for (const Arrangement &one : arrangements) {
