@@ -7,6 +7,7 @@
 #include "codegen/index.h"
 #include "codegen/passes.h"
 #include "isa/error.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
@@ -89,6 +90,23 @@ private:
         return emit(Opcode::mul_s, a, kernel_.constant(static_cast<int32_t>(factor)), 0, out);
     }
 
+    // a / n, rounded down, or what is left, as a product and a shift, which take a fraction of a division's time: with
+    // 2^k = n m - e, 0 <= e < n, the product a m is (a 2^k + a e) / n, and while a e < 2^k that is less than the next quotient
+    // would need. Nothing where the range of a is not known, or too large.
+    std::optional<Reg> divide_by_product(Reg a, int64_t n, const std::optional<Limits> &limits, bool rest, Body &out) {
+        if (!optimize_ || !kernel_.machine->timed() || !limits) return std::nullopt;
+        const int64_t below = limits->low < 0 ? ceil_div(-limits->low, n) : 0, most = limits->high + below * n;
+        for (int shift = 1; shift < 31; shift++) {
+            const int64_t power = int64_t{1} << shift, factor = ceil_div(power, n);
+            if (most * factor > INT32_MAX) break;
+            if (most * (factor * n - power) >= power) continue;
+            const Reg raised = add_constant(a, below * n, out),
+                      quotient = emit(Opcode::srai_s, multiply(raised, factor, out), {}, shift, out);
+            return rest ? emit(Opcode::sub_s, raised, multiply(quotient, n, out), 0, out) : add_constant(quotient, -below, out);
+        }
+        return std::nullopt;
+    }
+
     Reg loop_value(const std::string &name, const std::map<int, Reg> &values) {
         for (size_t i = kernel_.loops.size(); i-- > 0;) {
             if (kernel_.loops[i].name != name) continue;
@@ -116,6 +134,10 @@ private:
             if (n > 0 && (n & (n - 1)) == 0)
                 return mod ? emit(Opcode::and_s, a, kernel_.constant(static_cast<int32_t>(n - 1)), 0, out)
                            : emit(Opcode::srai_s, a, {}, __builtin_ctzll(n), out);
+            if (n > 0)
+                if (const auto made =
+                        divide_by_product(a, n, IndexScope(kernel_).range(mod ? mod->a : div->a), mod != nullptr, out))
+                    return *made;
             if (n > 0) return emit(mod ? Opcode::mod_s : Opcode::div_s, a, kernel_.constant(static_cast<int32_t>(n)), 0, out);
         }
         const auto *min = e.as<Min>();

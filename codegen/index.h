@@ -47,9 +47,9 @@ public:
     LinearForm loop_variable(int loop);
     // Lowest and highest value over the iterations of all loops, where that is known.
     std::optional<Limits> range(const LinearForm &form) const;
+    std::optional<Limits> range(const Halide::Expr &e) const;
 
 private:
-    std::optional<Limits> range(const Halide::Expr &e) const;
     std::optional<Limits> range(const Atom &atom) const;
     LinearForm extreme(LinearForm form, bool least) const;
     LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
