@@ -170,7 +170,8 @@ private:
         }
     }
 
-    // A wait that names no allocation is one for what the routine before left under way, which may be anywhere.
+    // A wait that names no allocation is one for what the routine before left under way, which may be anywhere, or for what is
+    // written to the place of a result and read again.
     void behind_routine(const Op &op, int i, int iteration) {
         if (op.opcode == Opcode::or_s && op.dst == zero_scalar && op.orders < 0)
             waits_for_all_.push_back({i, iteration});

@@ -99,6 +99,8 @@ void Matcher::run(const Stmt &body) {
     Body rest;
     body_ = &rest;
     visit(body);
+    if (scratch_elements_ > result_elements_)
+        throw Error("cannot generate code: scratch in memory is larger than the result in whose place it lies");
     if (fill_ > 0 && !kernel_.machine->timed()) {
         // Upstream's functional simulator takes the first 32 weight vectors in the opposite order: they are spent here.
         Op push;
@@ -208,11 +210,27 @@ void Matcher::visit_allocate(const Allocate *allocate) {
         if (array.weights && (elements != 1024 || array.type != BFloat(16)))
             fail("the weight tile '" + allocate->name + "' is not 32 x 32 elements of bfloat16", Stmt(allocate));
         arrays_[allocate->name] = std::move(array);
+    } else if (allocate->memory_type == MemoryType::Heap) {
+        scratch_in_result(allocate, elements);
     } else {
-        fail("'" + allocate->name + "' has no placement: store_in(VTCM) for the pads or store_in(Register)", Stmt(allocate));
+        fail("'" + allocate->name +
+                 "' has no placement: store_in(VTCM) for the pads, store_in(Register), or store_in(Heap) "
+                 "for scratch in memory",
+             Stmt(allocate));
     }
     visit(allocate->body);
     arrays_.erase(allocate->name);
+}
+
+// Scratch in memory lies where a result will be, which nothing has been written to yet.
+void Matcher::scratch_in_result(const Allocate *allocate, int64_t elements) {
+    if (allocate->type != BFloat(16)) fail("'" + allocate->name + "' in memory is not bfloat16", Stmt(allocate));
+    tensors_[allocate->name] = first_result();
+    if (scratch_.try_emplace(allocate->name, scratch_elements_).second) scratch_elements_ += elements;
+}
+
+int Matcher::first_result() const {
+    return static_cast<int>(std::ranges::find_if(kernel_.tensors, &Tensor::output) - kernel_.tensors.begin());
 }
 
 int32_t Matcher::source_of(const SourceLocation &location) {

@@ -1,4 +1,5 @@
 // The matcher's copies: loop nests that only move elements between a tensor and the pads.
+#include <algorithm>
 #include <utility>
 
 #include "codegen/copy_nest.h"
@@ -23,6 +24,9 @@ bool Matcher::match_copy(const Stmt &s) {
     };
     if (!dense(store->index) || !dense(load->index)) fail("a copy between memory and the pads has a stride inside a vector", s);
 
+    if (scratch_.count(mem_name) && (loop_ >= 0 || result_elements_ > 0))
+        fail("scratch in memory lies in the place of a result: what uses it runs once, in front of what writes that", s);
+
     Copy copy;
     copy.load = in;
     copy.allocation = allocations_.at(pad_name);
@@ -46,6 +50,12 @@ bool Matcher::match_copy(const Stmt &s) {
     copy.source = source_of({kernel_.allocations[copy.allocation].name, "copy", ""});
     if (in) forget_loads(copy.allocation);
     if (copy.boxes.empty()) return true;
+    if (const auto scratch = scratch_.find(mem_name); scratch != scratch_.end()) {
+        copy.scratch = true;
+        copy.mem.constant += scratch->second;
+    } else if (out && copy.tensor == first_result()) {
+        note_result(copy);
+    }
     if (in && fill_in_place_.count(pad_name)) {
         bool ring = false;
         for (auto [atom, rows] : copy.pad_row.terms) ring = ring || kernel_.atoms[atom].expr.as<Mod>() != nullptr;
@@ -57,6 +67,16 @@ bool Matcher::match_copy(const Stmt &s) {
     }
     body_->push_back(std::move(copy));
     return true;
+}
+
+// How far the result reaches in memory.
+void Matcher::note_result(const Copy &copy) {
+    const auto limits = scope_.range(copy.mem);
+    for (const Box &box : copy.boxes) {
+        int64_t end = box.mem + box.cols + (limits ? limits->high : 0);
+        for (const Box::Dim &dim : box.dims) end += std::max<int64_t>(0, (dim.extent - 1) * dim.mem_stride);
+        result_elements_ = std::max(result_elements_, end);
+    }
 }
 
 // A condition that holds in the first iteration of a loop alone: what is copied under it stays in the pads.

@@ -90,6 +90,8 @@ private:
     void dispatch(const Halide::Internal::Stmt &s);
     void visit_let(const Halide::Internal::LetStmt *let);
     void visit_allocate(const Halide::Internal::Allocate *allocate);
+    void scratch_in_result(const Halide::Internal::Allocate *allocate, int64_t elements);
+    int first_result() const;
     void visit_branch(const Halide::Internal::IfThenElse *branch);
     void visit_store(const Halide::Internal::Store *store);
     void store_to_registers(const Halide::Internal::Store *store, RegisterArray &array);
@@ -120,6 +122,7 @@ private:
 
     // copies (match_copy.cpp)
     bool match_copy(const Halide::Internal::Stmt &s);
+    void note_result(const Copy &copy);
     bool match_first_iteration(const Halide::Internal::IfThenElse *branch, const LinearForm &condition);
 
     // constants around copies (match_fill.cpp)
@@ -190,8 +193,11 @@ private:
     std::map<std::string, RegisterArray> arrays_;
     std::map<std::string, Value> named_;  // lets
     std::map<std::string, int> allocations_, tensors_;
-    std::map<std::string, Reg> numbered_;               // value numbering inside a straight line
-    std::map<std::pair<int, LinearForm>, Reg> loaded_;  // the same for rows of allocations
+    std::map<std::string, int64_t>
+        scratch_;  // what lies in memory where the first result will be, and the element it begins at
+    int64_t scratch_elements_ = 0, result_elements_ = 0;  // how far both reach
+    std::map<std::string, Reg> numbered_;                 // value numbering inside a straight line
+    std::map<std::pair<int, LinearForm>, Reg> loaded_;    // the same for rows of allocations
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
     std::set<std::string> filled_names_;  // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;

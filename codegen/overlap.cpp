@@ -81,6 +81,8 @@ private:
             if (node.copy) {
                 kept_.push_back(std::move(node.copy));
                 const Copy &copy = *kept_.back();
+                const auto brings_back = [&](const Channel &c) { return copy.load && c.copy->tensor == copy.tensor; };
+                if (std::ranges::any_of(passed_, brings_back)) wait_for_passed(out);
                 if (copy.first_of >= 0) {
                     const Reg first = kernel_.scalar("first");
                     out.push_back(binary(Opcode::sltu_s, first, kernel_.loops[copy.first_of].index, kernel_.constant(1)));

@@ -263,7 +263,7 @@ void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool la
         for (auto it = last.begin(); it != last.end();) {
             const Reg first = (it++)->second, second = it != last.end() ? (it++)->second : zero_scalar;
             Op op = binary(Opcode::or_s, zero_scalar, first, second);
-            op.orders = c.copy->allocation;
+            op.orders = c.copy->scratch ? -1 : c.copy->allocation;
             op.ahead = late;
             out.push_back(op);
         }

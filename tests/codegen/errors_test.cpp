@@ -48,9 +48,10 @@ protected:
 TEST_F(Errors, NoPlacement) {
     ys(n, m) = xs(n, m);
     schedule();
-    xs.store_in(MemoryType::Heap);
-    EXPECT_THAT(error(), AllOf(HasSubstr("'xs' has no placement: store_in(VTCM) for the pads or store_in(Register)"),
-                               HasSubstr("allocate xs[bfloat16 * 64 * 4]")));
+    xs.store_in(MemoryType::Stack);
+    EXPECT_THAT(error(), AllOf(HasSubstr("'xs' has no placement: store_in(VTCM) for the pads, store_in(Register), or "
+                                         "store_in(Heap) for scratch in memory"),
+                               HasSubstr("allocate xs[bfloat16 * 256] in Stack")));
 }
 
 TEST_F(Errors, SizeThatDependsOnALoop) {
@@ -58,6 +59,37 @@ TEST_F(Errors, SizeThatDependsOnALoop) {
     schedule();
     EXPECT_THAT(error(), AllOf(HasSubstr("the size of 'xs' is not a constant (use bound_storage)"),
                                HasSubstr("allocate xs[bfloat16 * 64 *")));
+}
+
+// The rows of X as `times` copies in memory, which come back to the pads: where the result will be.
+class ScratchErrors : public Errors {
+protected:
+    Func written{"written"}, again{"again"};
+
+    void write(int times) {
+        Var k("k");
+        written(n, m, k) = xs(n, m);
+        again(n, m) = written(n, m, times - 1);
+        ys(n, m) = strict_float(again(n, m) + bf16(1.0f));
+        schedule();
+        xs.compute_root();
+        written.compute_root().bound(n, 0, cols).bound(m, 0, rows).bound(k, 0, times).store_in(MemoryType::Heap);
+        whole_loops(written);
+        in_pads({again});
+    }
+};
+
+TEST_F(ScratchErrors, LargerThanTheResult) {
+    write(2);
+    again.compute_root();
+    EXPECT_THAT(error(), HasSubstr("scratch in memory is larger than the result in whose place it lies"));
+}
+
+TEST_F(ScratchErrors, ReadInALoop) {
+    write(1);
+    again.compute_at(out, mo);
+    EXPECT_THAT(error(), AllOf(HasSubstr("scratch in memory lies in the place of a result: what uses it runs once"),
+                               HasSubstr("again[")));
 }
 
 TEST_F(Errors, CopyWhoseBoundsDependOnALoop) {
