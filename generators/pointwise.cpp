@@ -47,6 +47,13 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     if (columns == 0 && parts_.empty()) nest_ = PointwiseBlocks::with_short_rows(std::move(nest_));
     blocks_ = PointwiseBlocks(nest_, static_cast<int64_t>(names_.size() + parts_.size()), static_cast<int64_t>(parts_.size()),
                               columns, columns > 0 ? rows_as_run(columns) : JoinedRows{});
+    if (columns == 0) {
+        const std::set<std::string> used = inputs_of(rest_);
+        std::vector<bool> as_they_are;
+        for (const std::string &name : names_) as_they_are.push_back(used.count(name) > 0);
+        const auto of_rows = std::ranges::count_if(parts_, [](const PointwisePart &part) { return part.dim == 0; });
+        blocks_.set_patterns(pattern_run(nest_, as_they_are, of_rows));
+    }
 }
 
 // Each operand has both dimensions of the run, or is a number for each row, or for all.
@@ -68,6 +75,7 @@ std::string PointwiseWorkload::words(const Machine &machine, const Point &point)
                        t.rows == 1 ? "" : "s", t.cols, point["unroll"], point["parts"] > 0 ? "in parts " : "", point["pads"],
                        point["pads"] == 1 ? "" : "s",
                        PointwiseBlocks::single_numbers(point) ? ", numbers of rows single values"
+                       : blocks_.meets_patterns(point)        ? ", as a run that meets patterns"
                        : PointwiseBlocks::is_joined(point)    ? ", rows joined"
                                                               : "");
 }
@@ -103,6 +111,7 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 // Fitted to all schedules of 35 kernels on ax01, the fastest ones most: relu, exp, gelu, silu, sums and products of equal
 // shapes and of rows, numbers of rows and planes, from 100 to 393,216 elements.
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
+    if (blocks_.meets_patterns(point)) return draft_of_patterns(machine, point);
     if (PointwiseBlocks::is_joined(point)) return draft_of_run(machine, point);
     const Tiling t = blocks_.tiling(machine, point);
     const PointwiseBlocks::Transfers of_block = blocks_.transfers(machine, point);
@@ -191,6 +200,43 @@ double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &poin
     // A lone block comes beside the loop over it.
     const double first = t.blocks > 1 ? vectors : first_of_all * vectors;
     return start + making + static_cast<double>(t.blocks) * block + first * moved;
+}
+
+// As of a run without patterns, which come first: written to memory, read, and repeated. Fitted to 20 sums and products of rows
+// on ax01; where the pads hold all of rows of whole vectors these are priced as high as rows apart are, which take less time
+// than their draft says.
+double PointwiseWorkload::draft_of_patterns(const Machine &machine, const Point &point) const {
+    constexpr double start = 900, waits = 1.06, turn = 2.7, transfer = 8, beats_of_vector = 2, chain = 2000, by_vectors = 1000,
+                     beats_written = 3, repeat = 1.1, quarter_of_page = 1.08, more_than_a_page = 1.49, half_the_pads = 0.19,
+                     first = 2, lost = 1.08, as_apart = 1.25;
+    const PatternRun &run = blocks_.patterns();
+    const Tiling t = blocks_.tiling(machine, point);
+    const int64_t pads = point["pads"], part = t.cols / pads, page = PointwiseBlocks::page_elements(machine);
+    const double slowdown = (page < part       ? more_than_a_page
+                             : page > 2 * part ? quarter_of_page
+                                               : 1) *
+                            (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
+    const double lane = waits *
+                        static_cast<double>(std::max(
+                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
+                        static_cast<double>(machine.vec.ii);
+    const double beats = beats_of_vector * static_cast<double>(run.operands + 1), moved = beats * slowdown;
+    double patterns = 0;
+    bool held = (run.operands + 1) * tiles_of(run.elements) <= machine.pad.count * machine.pad_rows();
+    for (const int64_t elements : run.periods) {
+        const Pattern pattern = run.pattern(machine, elements);
+        patterns +=
+            beats_of_vector * static_cast<double>(pattern.base()) + repeat * static_cast<double>(pattern.vectors(t.vectors()));
+        if (elements % lanes == 0) continue;
+        held = false;
+        patterns += chain + (pattern.by_vectors() ? by_vectors : 0) +
+                    beats_written * static_cast<double>(pattern.copies() * tiles_of(elements));
+    }
+    const auto vectors = static_cast<double>(t.vectors());
+    const int64_t transfers = (run.operands + 1) * ceil_div(t.vectors(), pads * machine.sdma.max_rows);
+    const double block = lost * vectors * std::hypot(lane + turn / static_cast<double>(point["unroll"]), moved) +
+                         transfer * static_cast<double>(transfers);
+    return (held ? as_apart : 1) * (start + patterns + first * vectors * beats + static_cast<double>(t.blocks) * block);
 }
 
 KernelWork PointwiseWorkload::work(const Machine &) const {

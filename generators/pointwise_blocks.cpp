@@ -72,17 +72,20 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     const bool short_code = !has_column() || largest() % lanes == 0 || largest() <= 4 * lanes;
     if (short_code && fits(machine, whole)) sizes.insert(nest_.dims.size() == 1 ? round_down(nest_.dims[0].extent) : largest());
     if (sizes.empty()) sizes.insert(size_of(machine, 1));
-    const std::set<int64_t> apart = sizes, of_run = blocks_of_run(machine);
+    const std::set<int64_t> apart = sizes, of_run = has_column() ? blocks_of_run(machine) : blocks_of_patterns(machine);
     std::vector<int64_t> all_unrolls = unrolls;
     std::vector<std::string> first;
     if (!of_run.empty()) {
         first = {"joined"};
         sizes.insert(of_run.begin(), of_run.end());
-        for (const int64_t unroll : unrolls_of_run())
-            if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
+        if (has_column())
+            for (const int64_t unroll : unrolls_of_run())
+                if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
         space.choice("joined",
-                     "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a vector of numbers "
-                     "for each that meets others (1)",
+                     has_column() ? "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a "
+                                    "vector of numbers for each that meets others (1)"
+                                  : "rows apart (0), or as one run of vectors, each of which meets one of the patterns that "
+                                    "operands without outer dimensions make (1)",
                      {0, 1});
     }
     const auto also = [&](std::vector<std::string> names) {
@@ -93,7 +96,8 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         .parameter("block",
                    nest_.dims.size() == 1 ? "elements that come and go together"
                    : of_run.empty()       ? "rows that come and go together"
-                                          : "rows that come and go together; vectors where rows are joined",
+                   : has_column()         ? "rows that come and go together; vectors where rows are joined"
+                                          : "rows that come and go together; elements where rows are joined",
                    {sizes.begin(), sizes.end()})
         .choice("unroll", "vectors in straight-line code", all_unrolls)
         .choice("pads", "pads that a buffer goes round: with fewer, transfers in and out meet less often", pads_of_parts)
@@ -104,7 +108,14 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     // Vectors take ports for vectors of those that read them, single values ports for scalars.
     if (has_column() && machine.timed())
         space.choice("numbers", "numbers of rows are vectors of equal lanes (0) or single values (1)", {0, 1});
-    if (!of_run.empty())
+    if (!of_run.empty() && !has_column())
+        space.constraint("joined", {"joined", "block", "unroll", "pads", "parts"},
+                         "Blocks of a run are parts, one for each pad.", [apart, of_run](const Point &point) {
+                             if (!is_joined(point)) return apart.count(point["block"]) > 0;
+                             return of_run.count(point["block"]) > 0 && point["parts"] == 1 && point["pads"] > 1 &&
+                                    point["unroll"] >= point["pads"];
+                         });
+    else if (!of_run.empty())
         space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"},
                          "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.",
                          [blocks = *this, apart, of_run](const Point &point) {
@@ -133,6 +144,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint(
         "room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.",
         [blocks = *this, machine](const Point &point) {
+            if (blocks.meets_patterns(point)) return true;
             if (is_joined(point)) return blocks.run_fits(machine, point);
             const Tiling t = blocks.tiling(machine, point);
             const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
@@ -179,6 +191,7 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, const Point &point) const
         t.width = t.cols = t.stored_cols = nest_.dims[0].extent / (t.rows * t.planes);
         return t;
     }
+    if (meets_patterns(point)) return tiling_of_patterns(point["block"]);
     return is_joined(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
 }
 
@@ -191,6 +204,22 @@ Tiling PointwiseBlocks::tiling_of_run(int64_t block) const {
     for (size_t d = 1; d < nest.dims.size(); d++) t.blocks *= nest.dims[d].extent;
     if (nest.dims.size() > 1) t.height = nest.dims[1].extent;
     return t;
+}
+
+Tiling PointwiseBlocks::tiling_of_patterns(int64_t block) const {
+    Tiling t;
+    t.width = patterns_.elements;
+    t.cols = t.stored_cols = block;
+    t.blocks = ceil_div(patterns_.elements, block);
+    return t;
+}
+
+std::set<int64_t> PointwiseBlocks::blocks_of_patterns(const Machine &machine) const {
+    std::set<int64_t> blocks;
+    if (patterns_.exists())
+        for (const int64_t block : {4096, 8192, 16384, 32768})
+            if (patterns_.fits(machine, block, small_operands_)) blocks.insert(block);
+    return blocks;
 }
 
 LoopNest PointwiseBlocks::nest_of_run() const {

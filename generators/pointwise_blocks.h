@@ -7,6 +7,7 @@
 
 #include "generators/broadcast.h"
 #include "generators/joined_rows.h"
+#include "generators/patterns.h"
 #include "generators/transfer_cost.h"
 #include "isa/machine.h"
 #include "isa/vectors.h"
@@ -51,7 +52,7 @@ public:
 
     // Parameters: `block`, elements or rows that come and go together; `unroll`, vectors in straight-line code; `pads`, how
     // many a buffer goes round; `parts`, how a block lies in them; `numbers`, how those of rows are read, where there are some;
-    // `joined`, whether rows that end inside vectors are one run.
+    // `joined`, whether all rows are one run.
     Space space(const Machine &machine) const;
     Tiling tiling(const Machine &machine, const Point &point) const;
     // Of blocks that are not parts of pages. Where they lie in parts, straight-line code takes as much from each.
@@ -79,6 +80,10 @@ public:
     static bool single_numbers(const Point &point);
     static bool is_joined(const Point &point);
     const JoinedRows &run() const { return run_; }
+    // Whether the rows that a point joins meet patterns of operands without outer dimensions.
+    bool meets_patterns(const Point &point) const { return patterns_.exists() && is_joined(point); }
+    const PatternRun &patterns() const { return patterns_; }
+    void set_patterns(PatternRun patterns) { patterns_ = std::move(patterns); }
     // The nest whose innermost dimension is the run.
     LoopNest nest_of_run() const;
     // How straight-line code takes the run: all of its vectors, or those in one pad.
@@ -100,6 +105,9 @@ private:
     // Vectors of a block of the run, and in straight-line code, which divide it.
     std::set<int64_t> blocks_of_run(const Machine &machine) const;
     std::set<int64_t> unrolls_of_run() const;
+    // Elements of a block of a run that meets patterns.
+    std::set<int64_t> blocks_of_patterns(const Machine &machine) const;
+    Tiling tiling_of_patterns(int64_t block) const;
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
     int64_t row_step(const Machine &machine) const;
     int64_t most_cols(const Machine &machine) const;
@@ -120,6 +128,7 @@ private:
     int64_t small_operands_ = 0;  // that take rows of their own beside a block: what is computed once, single numbers
     int64_t columns_ = 0;         // operands with a number for each row
     JoinedRows run_;
+    PatternRun patterns_;
 };
 
 }  // namespace atalla

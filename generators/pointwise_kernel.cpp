@@ -21,6 +21,7 @@ void set_strides(Param param, const std::vector<int64_t> &strides) {
 }  // namespace
 
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
+    if (blocks_.meets_patterns(point)) return build_of_patterns(machine, point);
     const bool paged = point["parts"] == PointwiseBlocks::in_pages, joined = PointwiseBlocks::is_joined(point);
     const bool all = point["parts"] == PointwiseBlocks::all_in_pages;  // each pad has half of every other page
     const PointwiseBlocks::Pages pages = paged ? blocks_.pages_of(machine, point["block"]) : PointwiseBlocks::Pages{};
