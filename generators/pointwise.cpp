@@ -8,6 +8,7 @@
 #include "generators/movement.h"
 #include "generators/pointwise_workload.h"
 #include "isa/error.h"
+#include "schedules/movement_bound.h"
 #include "simulator/numerics.h"
 
 namespace atalla {
@@ -239,9 +240,31 @@ double PointwiseWorkload::draft_of_patterns(const Machine &machine, const Point 
     return (held ? as_apart : 1) * (start + patterns + first * vectors * beats + static_cast<double>(t.blocks) * block);
 }
 
-KernelWork PointwiseWorkload::work(const Machine &) const {
+// Of operands without outer dimensions, the longest.
+int64_t PointwiseWorkload::bytes_of_lanes(const Machine &machine) const {
+    const int64_t all = outputs_[0].elements(), beat = machine.sdma.beat / 2;
+    int64_t whole = 1, longest = 0, repeated = 0;
+    for (size_t i = 0; i < names_.size(); i++) {
+        int64_t own = 1;
+        size_t dims = 0;  // from the innermost one on
+        while (dims < nest_.dims.size() && nest_.is_present(i, dims)) own *= nest_.dims[dims++].extent;
+        for (size_t d = dims; d < nest_.dims.size(); d++)
+            if (nest_.is_present(i, d)) own = 0;
+        if (own == all) {
+            whole++;
+        } else if (dims > 0 && own >= longest) {
+            repeated = own == longest ? repeated + 1 : 1;
+            longest = own;
+        }
+    }
+    if (!machine.timed() || longest % beat == 0) return 0;
+    return machine.sdma.beat * least_broadcast_beats(machine, longest, all / longest, whole, repeated) -
+           2 * (whole * all + repeated * longest);
+}
+
+KernelWork PointwiseWorkload::work(const Machine &machine) const {
     KernelWork work;
-    work.bytes = tensor_bytes();
+    work.bytes = tensor_bytes() + std::max<int64_t>(0, bytes_of_lanes(machine));
     // What some inputs lack the dimensions of can be computed once for all elements along these.
     for (const auto &[inputs, count] : lane_operations_by_inputs(lanes_of(expression_))) {
         int64_t elements = 1;

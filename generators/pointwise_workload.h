@@ -50,6 +50,8 @@ private:
     KernelDefinition build_of_patterns(const Machine &machine, const Point &point) const;
     double draft_of_patterns(const Machine &machine, const Point &point) const;
     double draft_of_run(const Machine &machine, const Point &point) const;
+    // What crosses the bus beside the tensors' elements, since operands meet in lanes.
+    int64_t bytes_of_lanes(const Machine &machine) const;
     double operands_per_element(const Tiling &t, const Point &point) const;
     // The machine's operations of an expression, over a variable for each input.
     static Halide::Expr lanes_of(const ExpressionNode &node);

@@ -1,6 +1,7 @@
 #include "schedules/movement_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -104,7 +105,41 @@ private:
     std::map<std::pair<int64_t, Begin>, int64_t> known_;
 };
 
+// What an element costs at least, in beats, whose row of a transfer begins so far behind a beat.
+std::vector<double> least_of_elements(const Machine &machine) {
+    const int64_t beat = machine.sdma.beat / element_bytes;
+    std::vector<double> least;
+    for (int64_t begin = 0; begin < beat; begin++) {
+        least.push_back(2);
+        for (int64_t length = 1; length <= machine.sdma.max_cols; length++)
+            least.back() =
+                std::min(least.back(), static_cast<double>(ceil_div(begin + length, beat)) / static_cast<double>(length));
+    }
+    return least;
+}
+
 }  // namespace
+
+// Sets of places behind beats from which the repeated tensors' rows begin; each image meets those that serve it best.
+int64_t least_broadcast_beats(const Machine &machine, int64_t elements, int64_t images, int64_t whole, int64_t repeated) {
+    const std::vector<double> least = least_of_elements(machine);
+    const auto beat = static_cast<int64_t>(least.size());
+    double best = -1;
+    for (uint32_t begins = 1; begins >> beat == 0; begins++) {
+        double beats = 0;
+        for (int64_t begin = 0; begin < beat; begin++)
+            if (begins >> begin & 1) beats += static_cast<double>(repeated) * least[static_cast<size_t>(begin)];
+        for (int64_t image = 0; image < std::min(images, beat); image++) {
+            double own = 2;
+            for (int64_t begin = 0; begin < beat; begin++)
+                if (begins >> begin & 1) own = std::min(own, least[static_cast<size_t>((begin + image * elements) % beat)]);
+            beats += static_cast<double>(whole * ceil_div(images - image, beat)) * own;
+        }
+        if (best < 0 || beats < best) best = beats;
+    }
+    constexpr double rounding = 1e-6;
+    return static_cast<int64_t>(std::ceil(static_cast<double>(elements) * best - rounding));
+}
 
 int64_t least_moved_beats(const Machine &machine, const std::vector<MovedRuns> &moved) {
     LeastBeats least(machine);

@@ -25,4 +25,9 @@ struct MovedRuns {
 // are not equally far from one. docs/bounds.md, data movement. Hardware machines.
 int64_t least_moved_beats(const Machine &machine, const std::vector<MovedRuns> &moved);
 
+// Beats of a kernel whose result is several images of so many elements, as are `whole` tensors, itself included, and that reads
+// `repeated` tensors of one image, which all of them meet: in the same lanes, so that rows of the pads begin as far from the
+// image in one as in the others. docs/bounds.md, broadcast operands. Hardware machines.
+int64_t least_broadcast_beats(const Machine &machine, int64_t elements, int64_t images, int64_t whole, int64_t repeated);
+
 }  // namespace atalla
