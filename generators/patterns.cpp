@@ -28,13 +28,22 @@ bool Pattern::by_vectors() const {
     return 2 * by_vectors <= by_copies;
 }
 
+// Fewer repetitions cost more than they save.
+constexpr int64_t least_periods = 4;
+
 bool PatternRun::fits(const Machine &machine, int64_t block, int64_t small_operands) const {
     constexpr int64_t slots = 2;
     const int64_t pads = machine.pad.count;
-    constexpr int64_t least_periods = 4;  // fewer cost more than they save
     bool repeats = true;
     int64_t rows = (operands + 1) * slots * block / lanes + pads * small_operands, copied = 0;
-    for (const int64_t period : periods) {
+    if (in_images()) {
+        // The last block of an image, which begins earlier, makes few elements again.
+        constexpr int64_t most_again = 8;
+        const int64_t rest = tiles_of(elements - whole(machine));
+        rows += static_cast<int64_t>(periods.size()) * (tiles_of(elements) + pads) + (operands + 1) * images * rest * pads;
+        repeats = (ceil_div(whole(machine), block) * block - whole(machine)) * most_again <= elements;
+    }
+    for (const int64_t period : in_images() ? std::vector<int64_t>() : periods) {
         const Pattern own = pattern(machine, period);
         rows += own.vectors(block / lanes) + own.base() +
                 tiles_of(period) * (1 + (own.by_vectors() ? round_up(own.copies(), pads) : 0));
@@ -66,7 +75,14 @@ PatternRun pattern_run(const LoopNest &nest, const std::vector<bool> &used, int6
             run.periods.push_back(own);
     }
     run.periods.insert(run.periods.end(), static_cast<size_t>(parts), nest.dims[0].extent);
-    return run.operands > 0 && !run.periods.empty() ? run : PatternRun{};
+    if (run.operands == 0 || run.periods.empty()) return {};
+    const int64_t longest = std::ranges::max(run.periods);
+    const bool alike = parts == 0 && std::ranges::min(run.periods) == longest;
+    if (alike && least_periods * Pattern(longest, 1, 0).period() > tiles_of(run.elements)) {
+        run.images = run.elements / longest;
+        run.elements = longest;
+    }
+    return run;
 }
 
 }  // namespace atalla

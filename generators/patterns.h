@@ -41,12 +41,15 @@ private:
 
 // The result as one run: blocks of whole rounds of the pads, the last of which begins earlier, and less than a round behind
 // them.
+// Where the others are too long to be repeated each image is such a run, and meets them as they are.
 struct PatternRun {
-    int64_t elements = 0;          // of the result; 0: it is no such run
+    int64_t elements = 0;          // of an image; 0: it is no such run
+    int64_t images = 1;            // of the result; otherwise one for all of it
     int64_t operands = 0;          // with all elements
     std::vector<int64_t> periods;  // elements of each of the others
 
     bool exists() const { return elements > 0; }
+    bool in_images() const { return images > 1; }
     static int64_t round(const Machine &machine) { return machine.pad.count * lanes; }
     Pattern pattern(const Machine &machine, int64_t period) const { return {period, machine.pad.count, tiles_of(elements)}; }
     int64_t whole(const Machine &machine) const { return elements / round(machine) * round(machine); }

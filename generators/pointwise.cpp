@@ -221,10 +221,15 @@ double PointwiseWorkload::draft_of_patterns(const Machine &machine, const Point 
                         static_cast<double>(std::max(
                             {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
                         static_cast<double>(machine.vec.ii);
-    const double beats = beats_of_vector * static_cast<double>(run.operands + 1), moved = beats * slowdown;
+    // Rows of images begin inside beats.
+    const bool inside = run.in_images() && run.elements % (machine.sdma.beat / 2) != 0;
+    const double beats = (inside ? 3 : beats_of_vector) * static_cast<double>(run.operands + 1), moved = beats * slowdown;
     double patterns = 0;
-    bool held = (run.operands + 1) * tiles_of(run.elements) <= machine.pad.count * machine.pad_rows();
-    for (const int64_t elements : run.periods) {
+    if (run.in_images())
+        patterns = beats_of_vector * static_cast<double>(tiles_of(run.elements) * static_cast<int64_t>(run.periods.size())) +
+                   beats * static_cast<double>(run.images);
+    bool held = !inside && (run.operands + 1) * run.images * tiles_of(run.elements) <= machine.pad.count * machine.pad_rows();
+    for (const int64_t elements : run.in_images() ? std::vector<int64_t>() : run.periods) {
         const Pattern pattern = run.pattern(machine, elements);
         patterns +=
             beats_of_vector * static_cast<double>(pattern.base()) + repeat * static_cast<double>(pattern.vectors(t.vectors()));

@@ -191,7 +191,7 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, const Point &point) const
         t.width = t.cols = t.stored_cols = nest_.dims[0].extent / (t.rows * t.planes);
         return t;
     }
-    if (meets_patterns(point)) return tiling_of_patterns(point["block"]);
+    if (meets_patterns(point)) return tiling_of_patterns(machine, point["block"]);
     return is_joined(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
 }
 
@@ -206,18 +206,20 @@ Tiling PointwiseBlocks::tiling_of_run(int64_t block) const {
     return t;
 }
 
-Tiling PointwiseBlocks::tiling_of_patterns(int64_t block) const {
+Tiling PointwiseBlocks::tiling_of_patterns(const Machine &machine, int64_t block) const {
     Tiling t;
     t.width = patterns_.elements;
     t.cols = t.stored_cols = block;
-    t.blocks = ceil_div(patterns_.elements, block);
+    t.blocks = patterns_.images * ceil_div(patterns_.whole(machine), block);
     return t;
 }
 
 std::set<int64_t> PointwiseBlocks::blocks_of_patterns(const Machine &machine) const {
-    std::set<int64_t> blocks;
+    constexpr int64_t least = 4096, most = 16384;
+    std::set<int64_t> blocks, sizes = {least, 2 * least, most};
+    if (patterns_.in_images()) sizes.insert(std::clamp(patterns_.whole(machine), least, most));
     if (patterns_.exists())
-        for (const int64_t block : {4096, 8192, 16384, 32768})
+        for (const int64_t block : sizes)
             if (patterns_.fits(machine, block, small_operands_)) blocks.insert(block);
     return blocks;
 }

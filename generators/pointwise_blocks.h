@@ -107,7 +107,7 @@ private:
     std::set<int64_t> unrolls_of_run() const;
     // Elements of a block of a run that meets patterns.
     std::set<int64_t> blocks_of_patterns(const Machine &machine) const;
-    Tiling tiling_of_patterns(int64_t block) const;
+    Tiling tiling_of_patterns(const Machine &machine, int64_t block) const;
     int64_t largest() const { return nest_.dims.size() > 1 ? nest_.dims[1].extent : 1; }
     int64_t row_step(const Machine &machine) const;
     int64_t most_cols(const Machine &machine) const;

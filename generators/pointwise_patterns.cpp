@@ -92,11 +92,12 @@ KernelDefinition PointwiseWorkload::build_of_patterns(const Machine &machine, co
     const PatternRun &run = blocks_.patterns();
     const int64_t block = point["block"], pads = point["pads"], unroll = point["unroll"], all = run.whole(machine),
                   count = ceil_div(all, block), rest = run.elements - all, share = block / lanes / pads;
-    const Var n("n"), i("i"), b("b"), lane("lane");
+    const Var n("n"), i("i"), b("b"), m("m");
     KernelDefinition kernel;
     std::map<std::string, Expr> of_all;  // values of single numbers
     std::map<std::string, PatternFuncs> patterns;
     std::map<std::string, ImageParam> whole;
+    std::map<std::string, Func> shared;  // by all images
     std::vector<ImageParam> tensors;
     const std::set<std::string> used = inputs_of(rest_);
     // A row of elements, or a single number, with what is behind it in the last vector.
@@ -113,15 +114,19 @@ KernelDefinition PointwiseWorkload::build_of_patterns(const Machine &machine, co
         const bool single = nest_.is_single(at);
         int64_t elements = 1;
         for (const int64_t extent : nest_.extents_of(at)) elements *= extent;
-        const ImageParam tensor = vocabulary::tensor("in_" + name, {elements});
+        const bool is_whole = elements == run.elements * run.images;
+        const std::vector<int64_t> extents = is_whole ? std::vector{run.elements, run.images} : std::vector{elements};
+        const ImageParam tensor = vocabulary::tensor("in_" + name, extents);
         tensors.push_back(tensor);
         kernel.arguments.push_back(tensor);
-        kernel.inputs.push_back({name, {elements}});
+        kernel.inputs.push_back({name, extents});
         if (!used.count(name)) continue;
         if (single)
             of_all[name] = row_of(name + "_rows", tensor, 1)(0);
-        else if (elements == run.elements)
+        else if (is_whole)
             whole[name] = tensor;
+        else if (run.in_images())
+            shared[name] = row_of(name + "_shared", tensor, elements);
         else
             patterns.try_emplace(name, name, run.pattern(machine, elements),
                                  elements % lanes == 0 ? Func() : row_of(name + "_row", tensor, elements), tensor,
@@ -146,69 +151,71 @@ KernelDefinition PointwiseWorkload::build_of_patterns(const Machine &machine, co
     }
 
     Func out("result");
-    out(n) = undef<BFloat>();
+    out(n, m) = undef<BFloat>();
     // Blocks; in `unit`s of elements.
     const auto first_of = [&](const Expr &of, int64_t unit) {
         const Expr first = of * size(block / unit);
         return all % block == 0 ? first : min(first, size((all - block) / unit));
     };
     if (rest > 0) {
-        const RDom each(0, size(rest), "rest");
+        const RDom each(0, size(rest), 0, size(run.images), "rest");
         const int64_t stored = round_up(rest, lanes);
         std::map<std::string, Expr> values = of_all;
         for (const auto &[name, tensor] : whole) {
             Func rows(name + "_rest");
             const Expr from = i + size(all);
-            rows(i) = rest == stored ? Expr(tensor(from))
-                                     : select(i < size(rest), tensor(min(from, size(run.elements - 1))), undef<BFloat>());
-            rows.compute_root().bound(i, 0, size(stored));
+            rows(i, m) = rest == stored ? Expr(tensor(from, m))
+                                        : select(i < size(rest), tensor(min(from, size(run.elements - 1)), m), undef<BFloat>());
+            rows.compute_root().bound(i, 0, size(stored)).bound(m, 0, size(run.images));
             in_pads({rows});
-            values[name] = rows(i);
+            values[name] = rows(i, m);
         }
+        for (const auto &[name, rows] : shared) values[name] = rows(i + size(all));
         for (const auto &[name, funcs] : patterns) values[name] = funcs.at(i, size(all / lanes % funcs.pattern().turn()));
         Func y("y_of_rest");
-        y(i) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
+        y(i, m) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
         const Var each_unroll("i_unroll");
-        y.compute_root().bound(i, 0, size(stored)).split(i, each_unroll, i, lanes).vectorize(i);
+        y.compute_root().bound(i, 0, size(stored)).bound(m, 0, size(run.images)).split(i, each_unroll, i, lanes).vectorize(i);
         in_pads({y});
-        out(each + size(all)) = y(each);
+        out(each.x + size(all), each.y) = y(each.x, each.y);
     }
-    const bool ring = count > 1 && block / lanes > unroll;
-    {
-        const RDom each(0, size(block), 0, size(count), "each");
-        std::map<std::string, Expr> values = of_all;
-        std::vector<Func> moved;
-        for (const auto &[name, tensor] : whole) {
-            Func rows(name + "_rows");
-            rows(i, b) = tensor(first_of(b, 1) + i);
-            values[name] = rows(i, b);
-            moved.push_back(rows);
-        }
-        for (const auto &[name, funcs] : patterns) {
-            const int64_t turns = funcs.pattern().turn() / machine.pad.count;
-            values[name] = funcs.at(
-                i, turns == 1 ? Expr(0) : first_of(b, PatternRun::round(machine)) % size(turns) * size(machine.pad.count));
-        }
-        Func y("y");
-        y(i, b) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-        out(first_of(each.y, 1) + each.x) = y(each.x, each.y);
-        moved.push_back(y);
-        y.vectorize(i, lanes);
-        const Var pu("p_unroll"), mu("m_unroll");
-        const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
-        y.split(i, pu, i, size(share)).split(i, i, mu, size(together)).reorder(mu, pu, i);
-        for (Func &func : moved) {
-            func.compute_at(out, each.y).bound_extent(i, size(block));
-            if (ring) func.hoist_storage_root().ring_buffer(2);
-            in_pads({func});
-            kernel.lay_out(func, {size(pads), share});
-        }
+    const RDom each(0, size(block), 0, size(count), 0, size(run.images), "each");
+    std::map<std::string, Expr> values = of_all;
+    std::vector<Func> moved;
+    for (const auto &[name, tensor] : whole) {
+        Func rows(name + "_rows");
+        rows(i, b, m) = tensor(first_of(b, 1) + i, m);
+        values[name] = rows(i, b, m);
+        moved.push_back(rows);
     }
-    out.bound(n, 0, size(run.elements));
+    for (const auto &[name, rows] : shared) {
+        values[name] = rows(first_of(b, 1) + i);
+        if (all % block == 0) kernel.lay_out(rows, {size(pads), share});
+    }
+    for (const auto &[name, funcs] : patterns) {
+        const int64_t turns = funcs.pattern().turn() / machine.pad.count;
+        values[name] =
+            funcs.at(i, turns == 1 ? Expr(0) : first_of(b, PatternRun::round(machine)) % size(turns) * size(machine.pad.count));
+    }
+    Func y("y");
+    y(i, b, m) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
+    out(first_of(each.y, 1) + each.x, each.z) = y(each.x, each.y, each.z);
+    moved.push_back(y);
+    y.vectorize(i, lanes);
+    const Var pu("p_unroll"), mu("m_unroll");
+    const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
+    y.split(i, pu, i, size(share)).split(i, i, mu, size(together)).reorder(mu, pu, i);
+    for (Func &func : moved) {
+        func.compute_at(out, count > 1 ? each.y : each.z).bound_extent(i, size(block));
+        if (count * run.images > 1 && block / lanes > unroll) func.hoist_storage_root().ring_buffer(2);
+        in_pads({func});
+        kernel.lay_out(func, {size(pads), share});
+    }
+    out.bound(n, 0, size(run.elements)).bound(m, 0, size(run.images));
     whole_loops(out);
-    fix_shape(out.output_buffer(), {run.elements});
+    fix_shape(out.output_buffer(), {run.elements, run.images});
     kernel.pipeline = Pipeline(out);
-    kernel.outputs = {{"result", {run.elements}}};
+    kernel.outputs = {{"result", {run.elements, run.images}}};
     return kernel;
 }
 

@@ -45,6 +45,12 @@ TEST(Patterns, RunsGiveTheSameBits) {
     check("where", "2x80x100,100,2x80x100");
     check("relu(add(mul(x, y), z))", "200x100,100,100", "ax01-psum");
     check("rsub", "3x40x1004,1004");
+    // Images that begin in any lane, whose last block begins earlier, which are one block, and of whole rounds of the pads; two
+    // operands of each.
+    check("add", "3x93x100,93x100");
+    check("masked_fill", "4x65x65,1x65x65,1");
+    check("sub", "2x40x128,40x128");
+    check("relu(add(mul(x, y), z))", "3x77x77,1x77x77,77x77", "ax01-psum");
 }
 
 // Infinities, NaN, zeros of both signs and denormals: the bits of rows apart, and of the unoptimized program, with nothing
@@ -53,8 +59,8 @@ TEST(Patterns, AnyValues) {
     const Machine machine = find_machine("ax01");
     std::mt19937 values(1);
     Random random(2);
-    for (const auto &[op, shape] :
-         std::vector<std::pair<const char *, const char *>>{{"mul", "200x77,77"}, {"add", "1500x3,3"}}) {
+    for (const auto &[op, shape] : std::vector<std::pair<const char *, const char *>>{
+             {"mul", "200x77,77"}, {"add", "1500x3,3"}, {"sub", "2x65x65,65x65"}}) {
         const auto workload = find_operator(op).workload({{"shape", shape}});
         const auto kernel_of = [&](int64_t joined) {
             const auto point = sample(restrict_to(workload->space(machine), {{"joined", joined}}), random);
@@ -68,25 +74,28 @@ TEST(Patterns, AnyValues) {
     }
 }
 
-// Operands that each image or row has of its own, too few repetitions, machines without room, nothing that repeats.
+// Rows of two lengths of which one is an image, short images, operands without a dimension in the middle, few elements,
+// machines without room.
 TEST(Patterns, OthersAreNoRuns) {
     const auto refused = [](const char *op, const char *shape, const char *machine = "ax01") {
         EXPECT_FALSE(may_be_a_run(*find_operator(op).workload({{"shape", shape}}), find_machine(machine)))
             << op << " " << shape;
     };
     refused("add", "4096x32,4096x32");
-    refused("add", "12x77x77,1x77x77");
+    refused("where", "3x77x77,77x77,77");
+    refused("add", "64x49x49,1x49x49");
     refused("add", "64x8x50,64x1x50");
     refused("where", "64x64x64,64,64x64x1");
     refused("add", "16x10,10");
+    refused("add", "2x70x70,70x70", "fsim");
     refused("add", "197x197,197", "fsim");
 }
 
-// Long rows that begin in any lane, and rows of a few elements.
+// Long rows that begin in any lane, rows of a few elements, images.
 TEST(Patterns, RunsTakeLessTime) {
     const Machine machine = find_machine("ax01");
-    for (const auto &[op, shape] :
-         std::vector<std::pair<const char *, const char *>>{{"add", "200x1000,1000"}, {"mul", "20000x3,3"}}) {
+    for (const auto &[op, shape] : std::vector<std::pair<const char *, const char *>>{
+             {"add", "200x1000,1000"}, {"mul", "20000x3,3"}, {"add", "12x77x77,1x77x77"}}) {
         const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
         const Evaluator evaluator(workload, machine);
         const auto best = [&](int64_t joined) {
