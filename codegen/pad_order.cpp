@@ -4,7 +4,9 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include "codegen/dependence.h"
@@ -22,19 +24,23 @@ struct Queues {
     std::array<int, most_pads> free{};  // by pad: until the last row is written
     // By allocation, and by slot of those whose slots rotate: until the last of its rows starts.
     std::map<std::pair<int, int>, int> started;
+    // By allocation and pad: until a transfer may read the first row, if it reads the others behind it in order.
+    std::map<std::pair<int, int>, int> settled;
     bool operator==(const Queues &) const = default;
 
     void join(const Queues &other) {
         for (size_t pad = 0; pad < most_pads; pad++) free[pad] = std::max(free[pad], other.free[pad]);
         for (const auto &[rows, cycles] : other.started) started[rows] = std::max(started[rows], cycles);
+        for (const auto &[rows, cycles] : other.settled) settled[rows] = std::max(settled[rows], cycles);
     }
     // Cycles later.
     void pass(int cycles) {
         for (int &left : free) left = std::max(left - cycles, 0);
-        for (auto entry = started.begin(); entry != started.end();) {
-            entry->second -= cycles;
-            entry = entry->second <= 0 ? started.erase(entry) : std::next(entry);
-        }
+        for (auto *times : {&started, &settled})
+            for (auto entry = times->begin(); entry != times->end();) {
+                entry->second -= cycles;
+                entry = entry->second <= 0 ? times->erase(entry) : std::next(entry);
+            }
     }
 };
 
@@ -51,14 +57,14 @@ public:
     }
 
 private:
-    // A load that may start so many cycles too early.
+    // A load, or a transfer from a pad, that may start so many cycles too early.
     struct Late {
         int packet = 0, missing = 0;
         bool own = false;  // the store is in the same block
     };
     struct Store {
         const PadAccess *access;
-        int start;
+        int pad, start;
     };
 
     static std::pair<int, int> rows_of(const PadAccess &access) { return {access.allocation, access.turn}; }
@@ -71,7 +77,52 @@ private:
         return 1;
     }
 
-    // What is still to be written behind a block, once through. `visit` gets each load with what is known in front of it.
+    // Until a transfer may read the first row, by allocation and pad, given how many rows it reads in front of each.
+    std::map<std::pair<int, int>, int> settled(const std::vector<Store> &stores, const std::vector<int> &in_front) const {
+        std::map<std::pair<int, int>, int> times;
+        for (size_t i = 0; i < stores.size(); i++) {
+            int &time = times[{stores[i].access->allocation, stores[i].pad}];
+            time = std::max(time, stores[i].start - in_front[i] * static_cast<int>(kernel_.machine->sdma.row_ii));
+        }
+        return times;
+    }
+    // Of each store of a block, the rows of its pad in front of its own that are stored as well: by the same iteration, and by
+    // those before where each goes on.
+    std::vector<int> rows_in_front(size_t b, const std::vector<Store> &stores) const {
+        std::vector<size_t> order(stores.size());
+        std::iota(order.begin(), order.end(), 0);
+        const auto place = [&](size_t i) {
+            const PadAccess &access = *stores[i].access;
+            return std::tie(access.allocation, stores[i].pad, access.row.terms);
+        };
+        std::sort(order.begin(), order.end(), [&](size_t i, size_t j) {
+            return place(i) != place(j) ? place(i) < place(j) : stores[i].access->row.constant < stores[j].access->row.constant;
+        });
+        std::vector<int> in_front(stores.size(), 0);
+        for (size_t first = 0, end = 0; first < order.size(); first = end) {
+            int rows = 0;
+            for (end = first; end < order.size() && place(order[end]) == place(order[first]); end++) {
+                const bool another =
+                    end == first || stores[order[end]].access->row.constant > stores[order[end - 1]].access->row.constant;
+                rows += another;
+                in_front[order[end]] = rows - 1;
+            }
+            const int before = goes_on(b, *stores[order[first]].access) ? rows * static_cast<int>(iterations(b) - 1) : 0;
+            for (size_t k = first; k < end; k++) in_front[order[k]] += before;
+        }
+        return in_front;
+    }
+    // Is each iteration of a block that is a loop on rows behind those of the one before?
+    bool goes_on(size_t b, const PadAccess &access) const {
+        const int loop = turns(b) ? loop_of(kernel_, blocks_[b].end) : -1;
+        return loop >= 0 && std::ranges::any_of(access.row.terms, [&](const auto &term) {
+                   const Atom &atom = kernel_.atoms[static_cast<size_t>(term.first)];
+                   return atom.is_loop && atom.loop == loop && term.second > 0;
+               });
+    }
+
+    // What is still to be written behind a block, once through. `visit` gets each load, and each transfer from a pad, with what
+    // is known in front of it.
     template <typename Visit>
     Queues through(size_t b, Queues queues, Visit &&visit) const {
         LeastCycles pace = delays_.pace();
@@ -81,7 +132,8 @@ private:
         for (size_t p = 0; p < packets.size(); p++) {
             cycle = pace.next(packets[p]);
             for (const Op &op : packets[p])
-                if (op.opcode == Opcode::vreg_ld && op.access) visit(static_cast<int>(p), cycle, op, queues, own);
+                if ((op.opcode == Opcode::vreg_ld && op.access) || op.opcode == Opcode::scpad_st)
+                    visit(static_cast<int>(p), cycle, op, queues, own);
             for (const Op &op : packets[p]) {
                 if (op.opcode != Opcode::vreg_st || !op.access) continue;
                 int &free = queues.free[static_cast<size_t>(op.pad) % most_pads];
@@ -89,13 +141,16 @@ private:
                 const int start = std::clamp(
                     free, cycle, cycle + static_cast<int>(kernel_.machine->vlsu.store_queue * kernel_.machine->pad.write_ii));
                 free = start + static_cast<int>(kernel_.machine->pad.write_ii);
-                own.push_back({&*op.access, start});
+                own.push_back({&*op.access, op.pad, start});
             }
         }
         for (const Store &store : own) {
             int &started = queues.started[rows_of(*store.access)];
             started = std::max(started, store.start);
         }
+        std::vector<int> &in_front = in_front_[b];
+        if (in_front.size() != own.size()) in_front = rows_in_front(b, own);
+        for (const auto &[rows, time] : settled(own, in_front)) queues.settled[rows] = std::max(queues.settled[rows], time);
         queues.pass(cycle + 1);
         return queues;
     }
@@ -140,6 +195,18 @@ private:
                         // Stores that do not wait keep the distance that the edges of their block have.
                         if (started + margin > cycle && !late) late = Late{packet, started + margin - cycle, of_block};
                     };
+                    if (load.opcode == Opcode::scpad_st) {
+                        // It reads later than a load does; stores of a pad that is not known may be for any.
+                        const int ahead = static_cast<int>(kernel_.machine->sdma.setup - kernel_.machine->vlsu.present);
+                        const auto check_all = [&](const std::map<std::pair<int, int>, int> &times, bool of_block) {
+                            for (const int pad : {load.pad, -1})
+                                if (const auto found = times.find({load.orders, pad}); found != times.end())
+                                    check(found->second - ahead, of_block);
+                        };
+                        check_all(queues.settled, false);
+                        if (!own.empty()) check_all(settled(own, rows_in_front(b, own)), true);
+                        return;
+                    }
                     if (const auto found = queues.started.find(rows_of(*load.access)); found != queues.started.end())
                         check(found->second, false);
                     for (const Store &store : own)
@@ -203,7 +270,8 @@ private:
     Blocks &blocks_;
     Delays &delays_;
     const std::function<bool(size_t)> &is_loop_body_;
-    std::vector<Queues> entered_;  // by block
+    std::vector<Queues> entered_;                          // by block
+    mutable std::map<size_t, std::vector<int>> in_front_;  // by block, of all its stores
 };
 
 }  // namespace

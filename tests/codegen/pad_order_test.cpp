@@ -106,6 +106,29 @@ TEST_F(PadOrder, WaitInFrontOfALoop) {
     }
 }
 
+// A transfer reads a row every few cycles, too: what is stored in the order in which it reads is there in time, what is stored
+// the other way round is not.
+TEST_F(PadOrder, TransfersWaitForTheRowThatIsStoredLast) {
+    constexpr int rows = 28;
+    Op leaves = op(Opcode::scpad_st, kernel.scalar("base"), {zero_scalar, zero_scalar, zero_scalar});
+    leaves.pad = 0;
+    leaves.orders = buffer;
+    const auto delays_of = [&](bool ascending, bool own, int of) {
+        std::vector<Op> ops;
+        for (int64_t row = 0; row < rows; row++) ops.push_back(store(x, buffer, ascending ? row : rows - 1 - row));
+        leaves.orders = of;
+        if (own) ops.push_back(leaves);
+        Blocks blocks = {packed(ops), packed(own ? std::vector<Op>{} : std::vector<Op>{leaves})};
+        keep(blocks);
+        return blocks[0].packets.size() + blocks[1].packets.size() - rows - 1;
+    };
+    for (const bool own : {false, true}) {
+        EXPECT_EQ(delays_of(true, own, buffer), 0u) << own;
+        EXPECT_GT(delays_of(false, own, buffer), 0u) << own;
+        EXPECT_EQ(delays_of(false, own, other), 0u) << own;
+    }
+}
+
 // What a nest stores and reads itself is late each time round.
 TEST_F(PadOrder, WaitInsideANestThatStores) {
     const Reg index = counted_loop(4);
