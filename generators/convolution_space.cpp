@@ -39,6 +39,11 @@ int64_t kernel_rows(const ConvolutionShape &shape, const Point &point, int64_t s
     return (parts > 1 ? 2 : slots) * lanes * shape.k_tiles() / parts;
 }
 
+// Do so many columns in straight-line code go round the pads, so that the pad of each is known?
+bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &machine) {
+    return shape.columns() % unroll == 0 && (unroll == shape.columns() || unroll % machine.pad.count == 0);
+}
+
 // Rows that all buffers take where channels are innermost: the image once for each column of the kernel, its weights and the
 // results, two slots of what follows itself.
 int64_t pad_rows_of_places(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
@@ -86,6 +91,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     if (point["in_line"])
         all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x *
               channel_tiles;
+    // A loop over places with the sums in the pads whose straight-line code does not go round the pads: then one has the image.
+    if (!point["sums_in_registers"] && !keeps_pads(shape, point["row_unroll"], machine)) all *= machine.pad.count;
     // The image as it is, and from some columns on for those that share k tiles: each with its channels in the first pads,
     // which are full first.
     const int64_t planes_brought = round_up(shape.in, machine.pad.count) * (1 + shape.shifted_images());
@@ -116,11 +123,6 @@ int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machin
     while (unroll < lanes && unroll % (machine.pad.count * shape.stride_x) != 0) unroll *= 2;
     return lanes % unroll == 0 ? unroll : lanes;  // pads that do not divide a tile
 }
-// Do so many columns in straight-line code go round the pads, so that the pad of each is known?
-bool keeps_pads(const ConvolutionShape &shape, int64_t unroll, const Machine &machine) {
-    return shape.columns() % unroll == 0 && (unroll == shape.columns() || unroll % machine.pad.count == 0);
-}
-
 // In parts where it takes more than an eighth of the pads: a transfer brings the k tiles of an output channel in a part, which
 // are few enough for it and enough to start the others beside.
 std::vector<int64_t> kernel_parts(const ConvolutionShape &shape, const Machine &machine) {
@@ -290,7 +292,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
     space.constraint("pads",
                      {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
-                      "back_at_end", "channels", "in_line", "in_parts", "kernel_parts"},
+                      "back_at_end", "row_unroll", "channels", "in_line", "in_parts", "kernel_parts"},
                      "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
