@@ -236,7 +236,8 @@ KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &po
     RowKernel row(row_shape(), machine, row_point(point), "Y");
     KernelDefinition made;
     Func result("result");
-    const Expr value = normalized_row(row, row.rows_of("X"), true, shape_.epsilon);
+    const Expr value = normalized_row(
+        row, [&] { return row.rows_of("X"); }, true, shape_.epsilon);
     result(row.n, row.m) = with_numbers(made, value, row.ones(), reads_channels(point), row.vectors(), size(run(point)), row.n,
                                         row.m % size(shape_.groups));
     KernelDefinition kernel = row.finish(result);

@@ -37,7 +37,8 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       beside_(is_beside(point) ? static_cast<int>(rows_beside(shape, point)) : 0),
       spread_(numbers_spread(shape, point)),
       neighbours_(streams_ ? static_cast<int>(neighbours_of(shape, machine, point)) : 0),
-      parts_(shape.fills_array() ? static_cast<int>(tiles_of(shape.vectors())) : 0),
+      parts_(static_cast<int>(shape.parts())),
+      part_(static_cast<int>(shape.part)),
       prefix_(std::move(prefix)),
       out_(std::move(name)) {
     ones_(k_, w_) = bf16(1.0f);
@@ -63,34 +64,43 @@ Func RowKernel::by_element(const std::string &name, const Func &columns) const {
 }
 
 Func RowKernel::rows_of(const std::string &name, std::optional<float> beyond) {
+    Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows"), false, pass(), {}};
+    for (const Input &before : inputs_) {
+        if (before.param.name() != input.param.name()) continue;
+        if (before.pass == input.pass) return before.elements;
+        input.param = before.param;
+        input.rows = Func(prefix_ + name + "_again_" + static_cast<char>('a' + input.pass));
+    }
     if (columns_) {
-        Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_columns")};
+        input.rows = Func(prefix_ + name + "_columns");
         const Expr at = v_ * lanes + k_;
         if (beyond) input.rows(k_, m, v_) = bf16(*beyond);
         input.rows(k_, m, v_) = select(at < length_, input.param(min(at, length_ - 1), m), undef<BFloat>());
-        inputs_.push_back(input);
-        return by_element(prefix_ + name + "_rows", input.rows);
-    }
-    Input input{tensor(prefix_ + name, {length_, rows_}), Func(prefix_ + name + "_rows")};
-    if (whole_vectors()) {
-        input.rows(n, m) = input.param(n, row_of_tensor(m));
+        input.elements = by_element(prefix_ + name + "_rows", input.rows);
     } else {
-        if (beyond) input.rows(n, m) = bf16(*beyond);
-        input.rows(n, m) = select(n < length_, input.param(min(n, length_ - 1), m), undef<BFloat>());
+        if (whole_vectors()) {
+            input.rows(n, m) = input.param(n, row_of_tensor(m));
+        } else {
+            if (beyond) input.rows(n, m) = bf16(*beyond);
+            input.rows(n, m) = select(n < length_, input.param(min(n, length_ - 1), m), undef<BFloat>());
+        }
+        input.elements = input.rows;
     }
     inputs_.push_back(input);
-    return input.rows;
+    return input.elements;
 }
 
 Func RowKernel::row_of(const std::string &name) {
-    Input input{tensor(prefix_ + name, {length_}), Func(prefix_ + name + "_row"), true};
+    Input input{tensor(prefix_ + name, {length_}), Func(prefix_ + name + "_row"), true, 0, {}};
     input.rows(n) =
         whole_vectors() ? Expr(input.param(n)) : select(n < length_, input.param(min(n, length_ - 1)), undef<BFloat>());
     inputs_.push_back(input);
     return input.rows;
 }
 
-void RowKernel::each(Func step) { each_.push_back(std::move(step)); }
+void RowKernel::each(Func step) {
+    if (!in_parts()) each_.push_back(std::move(step));
+}
 void RowKernel::each_light(Func step) {
     if (!makes_again()) each(std::move(step));
 }
@@ -139,7 +149,9 @@ Func RowKernel::grouped_sum(const std::string &name, Func values) {
           RDom(0, tiles, name + "_r"),
           Func(name + "_weights"),
           Func(name + "_group"),
-          RDom(0, lanes, name + "_g")};
+          RDom(0, lanes, name + "_g"),
+          values,
+          pass()};
     const Var t("t");
     const Expr vector = t * members + (members == lanes ? Expr(w_) : min(w_, members - 1)),
                element = values(vector * lanes + k_, m);
@@ -165,7 +177,9 @@ Func RowKernel::sum(const std::string &name, Func values) {
           RDom(0, vectors_, name + "_r"),
           {},
           {},
-          {}};
+          {},
+          values,
+          pass()};
     Var b("b");
     const Expr value = f32(values(b * lanes + s.depth, m));
     s.total(m) = -0.0f;
@@ -202,24 +216,29 @@ Func RowKernel::largest(const std::string &name, Func values) {
     const int in_loop = vectors_ % most_in_loop == 0 && vector_unroll_ % most_in_loop == 0 ? most_in_loop
                         : vectors_ % most_sides == 0                                       ? most_sides
                                                                                            : 1;
-    const int most = skewed_      ? std::gcd(most_sides, vector_unroll_ / parts_)
+    const int most = in_parts()   ? std::gcd(most_sides, vector_unroll_)
+                     : skewed_    ? std::gcd(most_sides, vector_unroll_ / parts_)
                      : unrolled() ? std::min(most_sides, (vectors_ + 1) / 2)
                                   : in_loop;
-    const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ ? 0 : 1;
+    const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ || in_parts() ? 0 : 1;
     Extremum x{Func(name + "_lanes"),
                Func(name),
                Var("l"),
                Var("side"),
                steps > first ? RDom(first, steps - first, name + "_r") : RDom(),
                RDom(0, lanes, name + "_q"),
-               sides};
+               sides,
+               pass()};
     const int at_once = skewed_ ? vector_unroll_ / parts_ / sides : 0;
     if (skewed_) x.rest = RDom({{0, at_once}, {0, parts_}, {0, vectors_ / vector_unroll_}}, name + "_alike");
+    if (in_parts()) x.rest = RDom(0, part_ / sides, 0, parts_, name + "_alike");
     // A pass that is one loop with others takes all vectors of the row as they do.
-    x.lanes(x.lane, x.side, m) = skewed_ ? bf16(-infinity) : values(x.side * lanes + x.lane, m);
+    x.lanes(x.lane, x.side, m) = first == 0 ? bf16(-infinity) : values(x.side * lanes + x.lane, m);
     if (steps > first) {
         // The last vector once more where there are too few.
-        const Expr step = skewed_ ? x.rest.y * (steps / parts_) + x.rest.z * at_once + x.rest.x : Expr(x.rest);
+        const Expr step = in_parts() ? x.rest.y * (part_ / sides) + x.rest.x
+                          : skewed_  ? x.rest.y * (steps / parts_) + x.rest.z * at_once + x.rest.x
+                                     : Expr(x.rest);
         const Expr at = step * sides + x.side, vector = vectors_ % sides == 0 ? at : min(at, vectors_ - 1);
         x.lanes(x.lane, x.side, m) = strict_float(max(values(vector * lanes + x.lane, m), x.lanes(x.lane, x.side, m)));
     }
@@ -399,6 +418,8 @@ void RowKernel::schedule_extrema(const LoopLevel &row) {
 KernelDefinition RowKernel::finish(Func result) {
     if (columns_)
         result = schedule_columns(result);
+    else if (in_parts())
+        schedule_in_parts(result);
     else
         schedule_rows(result);
     if (sums_with_ones()) ones_.compute_root();
@@ -421,6 +442,7 @@ KernelDefinition RowKernel::finish(Func result) {
             if (!input.one_row) kernel.lay_out(input.rows, parts);
     }
     for (const Input &input : inputs_) {
+        if (input.pass > 0) continue;
         kernel.inputs.push_back({input.param.name(), {length_}});
         if (blocks && !input.one_row) kernel.lay_out(input.rows, neighbours);
         if (!input.one_row) kernel.inputs.back().extents.push_back(rows_);
@@ -574,7 +596,8 @@ void RowKernel::schedule_made(Func result, const Var &lane, const Var &vector, c
 
 std::vector<Argument> RowKernel::arguments() const {
     std::vector<Argument> list;
-    for (const Input &input : inputs_) list.emplace_back(input.param);
+    for (const Input &input : inputs_)
+        if (input.pass == 0) list.emplace_back(input.param);
     return list;
 }
 

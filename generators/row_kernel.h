@@ -30,7 +30,12 @@ public:
     // Are all vectors of a row in straight-line code, so that what is made of them can stay in registers?
     bool unrolled() const { return vector_unroll_ >= vectors_; }
 
-    // The rows of a tensor, in the pads; `beyond` stands behind the last element of each.
+    // Do rows come in parts, for each pass over them? What is read of them behind a sum or an extremum is read anew then, and
+    // has to be made anew.
+    bool in_parts() const { return part_ > 0; }
+
+    // The rows of a tensor, in the pads; of those that come in parts the ones of this pass. `beyond` stands behind the last
+    // element of each.
     Halide::Func rows_of(const std::string &name, std::optional<float> beyond = {});
     // One row for all, such as a bias: stays in the pads.
     Halide::Func row_of(const std::string &name);
@@ -102,23 +107,32 @@ private:
     bool sums_with_ones() const { return !sums_.empty() && !reduced_ && !grouped_; }
     void schedule_steps(const Halide::LoopLevel &row);
     void schedule_extrema(const Halide::LoopLevel &row);
+    // Rows in parts.
+    size_t pass() const { return in_parts() ? sums_.size() + extrema_.size() : 0; }
+    void schedule_in_parts(Halide::Func result);
+    void hold_part(Halide::Func rows, const Halide::LoopLevel &at);
     struct Sum {
         Halide::Func part, block, total;
         Halide::Var lane;
         Halide::RDom depth, blocks;
         Halide::Func weights, group;  // of rows that fill the array
         Halide::RDom members;
+        Halide::Func values;  // that are summed
+        size_t pass = 0;
     };
     struct Extremum {
         Halide::Func lanes, value;
         Halide::Var lane, side;  // which of the running maxima
         Halide::RDom rest, all;
         int sides = 1;
+        size_t pass = 0;
     };
     struct Input {
         Halide::ImageParam param;
         Halide::Func rows;
         bool one_row = false;
+        size_t pass = 0;
+        Halide::Func elements;  // what readers see of `rows`
     };
 
     const Machine &machine_;
@@ -138,6 +152,7 @@ private:
     int neighbours_;  // rows of a tensor that follow each other in a pad, where others of the tensor are in the next pads; 0:
                       // all
     int parts_;       // of a row that fills the array, each rounded; 0 of others
+    int part_;        // vectors of a part of rows that come in parts; 0 of others
     std::string prefix_;
     Halide::Func out_;
     Halide::Func ones_{"ones"};

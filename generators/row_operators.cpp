@@ -87,20 +87,30 @@ public:
         : ReferencedRows(request, shape, softmax_cost(shape, logarithm)), logarithm_(logarithm) {}
 
     Expr element(RowKernel &k) const override {
-        const Func x = k.rows_of("X", -infinity);
-        const Func largest = k.largest("largest", x);
-        Func centred("centred"), e("e"), inverse("inverse");
-        centred(k.n, k.m) = strict_float(x(k.n, k.m) - bf16(largest(k.m)));
-        e(k.n, k.m) = machine_exp(centred(k.n, k.m));
+        const auto rows = [&] { return k.rows_of("X", -infinity); };
+        const Func largest = k.largest("largest", rows());
+        Func inverse("inverse");
+        const auto less_largest = [&] {
+            Func centred("centred");
+            centred(k.n, k.m) = strict_float(rows()(k.n, k.m) - bf16(largest(k.m)));
+            return centred;
+        };
+        const auto power = [&](const Func &centred) {
+            Func e("e");
+            e(k.n, k.m) = machine_exp(centred(k.n, k.m));
+            return e;
+        };
+        const Func centred = less_largest(), e = power(centred);
         k.each(e);
         const Func total = k.sum("total", e);
+        const Func centred_again = k.in_parts() ? less_largest() : centred;
         if (logarithm_) {
             k.each_before(centred);
-            return strict_float(centred(k.n, k.m) - k.in_lanes("log_total", total, lane_math::logarithm));
+            return strict_float(centred_again(k.n, k.m) - k.in_lanes("log_total", total, lane_math::logarithm));
         }
         inverse(k.m) = machine_rcp(total(k.m));
         k.single(inverse);
-        return strict_float(e(k.n, k.m) * bf16(inverse(k.m)));
+        return strict_float((k.in_parts() ? power(centred_again) : e)(k.n, k.m) * bf16(inverse(k.m)));
     }
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         return by_rows(inputs[0], [this](const std::vector<double> &row, double *values, double *peaks) {
@@ -166,18 +176,21 @@ public:
         : ReferencedRows(request, shape, norm_cost(norm)), norm_(norm) {}
 
     Expr element(RowKernel &k) const override {
-        Func x = k.rows_of("X", 0.0f);
         // In the order of the tensors.
+        k.rows_of("X", 0.0f);
         const Func weight = norm_.weight ? k.row_of("weight") : Func(), bias = norm_.bias ? k.row_of("bias") : Func();
-        if (norm_.addends > 0) {
+        const auto rows = [&] {
+            Func x = k.rows_of("X", 0.0f);
+            if (norm_.addends == 0) return x;
             Expr sum = x(k.n, k.m);
             for (int64_t a = 0; a < norm_.addends; a++)
                 sum = strict_float(sum + k.rows_of(fmt::format("addend_{}", a), 0.0f)(k.n, k.m));
             x = Func("x_sum");
             x(k.n, k.m) = sum;
             k.each(x);
-        }
-        Expr result = normalized_row(k, x, norm_.centred, norm_.epsilon);
+            return x;
+        };
+        Expr result = normalized_row(k, rows, norm_.centred, norm_.epsilon);
         if (norm_.weight) result = strict_float(result * weight(k.n));
         if (norm_.bias) result = strict_float(result + bias(k.n));
         return result;
@@ -261,8 +274,8 @@ OperatorDeclaration softmax_row(bool logarithm) {
             ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
             : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
         "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in "
-        "groups",
-        "rows that do not fit the pads with their results; axes other than the last that do not: permute first",
+        "groups; rows that the pads do not hold come in parts, again for each pass, and the sum of each part is rounded",
+        "axes other than the last that do not fit the pads with their results: permute first",
         "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};
@@ -287,17 +300,19 @@ OperatorDeclaration norm_row(const std::string &name, bool centred) {
                           : std::vector<std::string>{"rms_norm", "_fused_rms_norm"};
     row.help = centred ? "(x - mean) / sqrt(variance + eps) * weight + bias along the last axes"
                        : "x / sqrt(mean of squares + eps) * weight along the last axes";
-    row.card = {"normalization",
-                centred ? "mean and mean of squared differences from it: blocks of 32 through the array (from 12 on up to 32 "
-                          "of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16"
-                        : "mean of squares: blocks of 32 through the array (from 12 on up to 32 of them added and rounded "
-                          "likewise), added in fp32; fp32 reciprocal of the root; then in bf16",
-                "rows in the pads, rows and vectors in straight-line code",
-                "dram, and lanes: the additions and multiplications of each vector",
-                "float64, to 4 units of the largest of the row as it is scaled",
-                "any sizes, any number of last axes",
-                "rows that do not fit the pads with their results, weight and bias",
-                "additions before it: addends"};
+    row.card = {
+        "normalization",
+        centred ? "mean and mean of squared differences from it: blocks of 32 through the array (from 12 on up to 32 "
+                  "of them added and rounded likewise), added in fp32; fp32 reciprocal of the root; then in bf16"
+                : "mean of squares: blocks of 32 through the array (from 12 on up to 32 of them added and rounded "
+                  "likewise), added in fp32; fp32 reciprocal of the root; then in bf16",
+        "rows in the pads, rows and vectors in straight-line code",
+        "dram, and lanes: the additions and multiplications of each vector",
+        "float64, to 4 units of the largest of the row as it is scaled",
+        "any sizes, any number of last axes; rows that the pads do not hold come in parts, again for each pass, and the "
+        "sum of each part is rounded",
+        "",
+        "additions before it: addends"};
     row.tensors = {{"x", {"input"}, "the tensor"}, {"weight", {"weight"}, "factors, of the normalized axes", false}};
     if (centred) row.tensors.push_back({"bias", {"bias"}, "addends, of the normalized axes", false});
     row.tensors.push_back({"addends", {"addends"}, "added to the tensor before, one after the other", false, true});

@@ -55,8 +55,8 @@ int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point
 
 bool rows_stream(const RowShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t least_transfers = 4;
-    if (!machine.timed() || is_beside(point) || point["rows"] < shape.rows || point["vector_unroll"] < shape.vectors() ||
-        point["grouped"] != 0 || !shape.whole_vectors())
+    if (shape.part > 0 || !machine.timed() || is_beside(point) || point["rows"] < shape.rows ||
+        point["vector_unroll"] < shape.vectors() || point["grouped"] != 0 || !shape.whole_vectors())
         return false;
     if (shape.rows * shape.vectors() < least_transfers * machine.pad.count * machine.sdma.max_rows) return false;
     return rows_apart(shape, machine, point) ? neighbours_of(shape, machine, point) > 0
@@ -64,7 +64,7 @@ bool rows_stream(const RowShape &shape, const Machine &machine, const Point &poi
 }
 
 bool rows_in_columns(const RowShape &shape, const Machine &machine) {
-    return machine.timed() && !shape.whole_vectors() && machine.pad.count % shape.vectors() != 0;
+    return shape.part == 0 && machine.timed() && !shape.whole_vectors() && machine.pad.count % shape.vectors() != 0;
 }
 
 int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point) {
@@ -81,7 +81,50 @@ int64_t steps_in_pads(const RowShape &shape, const Point &point, const RowCost &
     return cost.steps_in_pads - (point["grouped"] != 0 ? cost.light_steps : 0);
 }
 
+namespace {
+
+// Each pass has parts of the tensors of rows; the last one those of the rows for all and of the result as well.
+std::vector<PadUse> uses_of_parts(const RowShape &shape, const Machine &machine, const RowCost &cost, int64_t vector_unroll) {
+    const int64_t slots = machine.timed() ? 2 : 1,
+                  buffers = static_cast<int64_t>(cost.passes) * cost.row_tensors + cost.fixed_rows + 1;
+    return {static_cast<size_t>(buffers), {slots * shape.part, vector_unroll % machine.pad.count == 0}};
+}
+
+Space space_of_parts(const RowShape &shape, const Machine &machine, const RowCost &cost) {
+    std::vector<int64_t> unrolls;
+    for (int64_t unroll = 1; unroll <= shape.part; unroll *= 2) unrolls.push_back(unroll);
+    Space space;
+    space.parameter("rows", "rows that are in the pads at a time", {1})
+        .parameter("row_unroll", "rows in straight-line code", {1})
+        .parameter("vector_unroll", "vectors of a part in straight-line code", unrolls)
+        .parameter("reduced", "sums of 32 lanes by the reduction unit, not by the array", {0})
+        .parameter("stored", "steps of rows in straight-line code go through the pads, not through registers", {0})
+        .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums", {0})
+        .parameter("skewed", "the passes over a row are one loop, each on another row", {0});
+    if (cost.beside) space.parameter("beside", "what lanes make of a number of a row is made of many rows' at once", {0});
+    space.constraint(
+        "pads", {"vector_unroll"}, "The parts of a row that each of its passes has fit the pads.",
+        [=](const Point &point) { return fit_pads(machine, uses_of_parts(shape, machine, cost, point["vector_unroll"])); });
+    return space;
+}
+
+}  // namespace
+
+RowShape shape_in_pads(const RowShape &shape, const Machine &machine, const RowCost &cost) {
+    // Rows, results and all steps of a row take no more than half of the pads: some schedule has room.
+    const auto buffers = 2 * (1 + cost.row_tensors) + cost.fixed_rows + cost.steps_in_pads;
+    if (2 * buffers * shape.vectors() <= machine.pad.count * machine.pad_rows()) return shape;
+    bool fits = false;
+    for_each(row_space(shape, machine, cost), [&](const Point &) { return !(fits = true); });
+    if (fits) return shape;
+    RowShape in_parts = shape;
+    for (in_parts.part = lanes; in_parts.part > 1; in_parts.part /= 2)
+        if (fit_pads(machine, uses_of_parts(in_parts, machine, cost, in_parts.part))) break;
+    return in_parts;
+}
+
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost) {
+    if (shape.part > 0) return space_of_parts(shape, machine, cost);
     const int64_t vectors = shape.vectors();
     std::vector<int64_t> rows, row_unrolls, vector_unrolls;
     for (int64_t block = 1; block < 2 * std::min(shape.rows, most_rows); block *= 2)
@@ -241,6 +284,10 @@ double rows_beside_draft(const RowShape &shape, const Point &point) {
 }  // namespace
 
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost) {
+    // Vectors of which each pass takes a part at a time, which the one before brings.
+    if (shape.part > 0)
+        return static_cast<double>(shape.rows * shape.vectors()) *
+               (operations(cost) + packets_of_vector(cost) / static_cast<double>(point["vector_unroll"]));
     const auto rows = static_cast<double>(shape.rows), vectors = static_cast<double>(shape.vectors());
     const auto unrolled_rows = static_cast<double>(point["row_unroll"]), unrolled = static_cast<double>(point["vector_unroll"]);
     // The weights of the array are 32 loads; a reduction holds its unit for as long as it takes.
@@ -295,6 +342,9 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
 }
 
 std::string row_words(const RowShape &shape, const Point &point) {
+    if (shape.part > 0)
+        return fmt::format("parts of {} vectors of a row, again for each pass; {} vectors at a time", shape.part,
+                           point["vector_unroll"]);
     std::string text = point["rows"] >= shape.rows ? fmt::format("all {} rows in one block", shape.rows)
                                                    : fmt::format("blocks of {} rows", point["rows"]);
     text += point["row_unroll"] > 1 ? fmt::format(", {} in straight-line code", point["row_unroll"]) : "";

@@ -15,10 +15,14 @@ namespace atalla {
 // A matrix of `rows` rows of `length` elements, dense.
 struct RowShape {
     int64_t rows = 0, length = 0;
+    // Of rows that the pads do not hold: vectors that come at a time, a part of a row, once for each pass over it. The sum of a
+    // part is rounded. 0: rows are in the pads.
+    int64_t part = 0;
     // In the pads: those of a row that is too long for straight-line code are as many as equal parts have, the last of which
     // may end in vectors of no elements.
     int64_t vectors() const {
         const int64_t least = tiles_of(length);
+        if (part > 0) return round_up(least, part);
         return has_parts() ? round_up(least, tiles_of(least)) : least;
     }
     bool has_parts() const {
@@ -29,6 +33,7 @@ struct RowShape {
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
     // there.
     bool is_short() const { return vectors() <= 4; }
+    int64_t parts() const { return part > 0 ? vectors() / part : fills_array() ? tiles_of(vectors()) : 0; }
     // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them
     // all.
     bool fills_array() const { return vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
@@ -59,6 +64,8 @@ struct RowCost {
 // `skewed`, whether its passes, which are loops, are one loop, each on another row; `beside`, whether what the lanes make of a
 // number of a row is made of those of many rows at once.
 Space row_space(const RowShape &shape, const Machine &machine, const RowCost &cost);
+// The shape in the pads of a machine: in parts, as many vectors as fit, where no schedule has room for a whole row.
+RowShape shape_in_pads(const RowShape &shape, const Machine &machine, const RowCost &cost);
 double row_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost);
 std::string row_words(const RowShape &shape, const Point &point);
 

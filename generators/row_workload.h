@@ -23,17 +23,21 @@ public:
     virtual Halide::Expr element(RowKernel &kernel) const = 0;
 
     KernelWork work(const Machine &machine) const override = 0;
-    Space space(const Machine &machine) const override { return row_space(shape_, machine, cost_); }
+    Space space(const Machine &machine) const override { return row_space(in_pads(machine), machine, cost_); }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        RowKernel kernel(shape_, machine, point, "Y");
+        RowKernel kernel(in_pads(machine), machine, point, "Y");
         Halide::Func y("Y_rows");
         y(kernel.n, kernel.m) = element(kernel);
         return named(kernel.finish(y));
     }
-    std::string words(const Machine &, const Point &point) const override { return row_words(shape_, point); }
-    double draft(const Machine &machine, const Point &point) const override { return row_draft(shape_, machine, point, cost_); }
+    std::string words(const Machine &machine, const Point &point) const override { return row_words(in_pads(machine), point); }
+    double draft(const Machine &machine, const Point &point) const override {
+        return row_draft(in_pads(machine), machine, point, cost_);
+    }
 
 protected:
+    RowShape in_pads(const Machine &machine) const { return shape_in_pads(shape_, machine, cost_); }
+
     RowShape shape_;
     RowCost cost_;
 };

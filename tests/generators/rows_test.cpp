@@ -117,6 +117,18 @@ TEST_F(Rows, RowsOfAnyLengthHaveEqualParts) {
     }
 }
 
+// Rows that the pads do not hold come in parts, once for each pass over them: whole parts and others, several rows, what is
+// added before.
+TEST_F(Rows, RowsThatThePadsDoNotHoldComeInParts) {
+    const int64_t whole = machine.timed() ? 532480 : 2048, others = machine.timed() ? 530000 : 1203, several = whole / 2;
+    check("softmax", {{"shape", fmt::format("1x{}", others)}}, 1);
+    check("layer_norm", {{"shape", fmt::format("1x{0},{0},{0}", whole)}}, 2);
+    if (machine.timed()) return;
+    check("log_softmax", {{"shape", fmt::format("2x{}", others)}}, 3);
+    check("rms_norm", {{"shape", fmt::format("3x{0},{0}", several)}}, 4);
+    check("layer_norm", {{"shape", fmt::format("2x{0},-,-,2x{0},2x{0}", several)}}, 5);
+}
+
 // The same of columns, which come from one tensor or from several, one vector of each or some.
 TEST_F(Rows, SkewedPassesOfColumns) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
