@@ -23,6 +23,7 @@ namespace {
 
 // As many running values side by side as hide the latency of the adder.
 constexpr int64_t most_sides = 8;
+constexpr int64_t most_unrolled = 8;
 // Lane operations of a reciprocal and of a logarithm, which each column has one of.
 constexpr double closing_operations = 40;
 
@@ -38,7 +39,7 @@ public:
         std::vector<int64_t> columns, unrolls;
         for (int64_t block = 1; block < 2 * vectors(); block *= 2) columns.push_back(std::min(block, vectors()));
         const int64_t run = long_sum(steps()).run().steps;
-        for (int64_t unroll = 1; unroll <= std::min<int64_t>(run, 8); unroll++)
+        for (int64_t unroll = 1; unroll <= std::min(run, most_unrolled); unroll++)
             if (run % unroll == 0) unrolls.push_back(unroll);
         Space space;
         space.parameter("columns", "vectors of columns in the pads at a time", columns)
@@ -47,21 +48,19 @@ public:
                        may_skew(machine) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
         space.constraint("skewed", {"columns", "skewed"}, "Passes that become one loop take a column of vectors at a time.",
                          [](const Point &point) { return point["skewed"] == 0 || point["columns"] == 1; });
+        if (in_parts(machine)) space.parameters[0].values = {1};
         space.constraint("pads", {"columns", "unroll", "skewed"},
-                         "Whole columns, their exponentials and their results fit the pads.", [=, this](const Point &point) {
-                             constexpr int64_t waiting = 6;  // slots of what a pass on another column reads
-                             const int64_t slots = blocks(point) > 1 && machine.timed() ? 2 : 1, columns = point["columns"];
-                             const bool round = point["unroll"] * sides() % machine.pad.count == 0;
-                             const int64_t kept = point["skewed"] != 0 ? waiting * stored() : 0;
-                             return fit_pads(machine,
-                                             {{slots * columns * stored(), round},
-                                              {stored() + kept, round},
-                                              {kept, round},
-                                              {slots * columns * shape_.length, straight(point) % machine.pad.count == 0}});
+                         "Whole columns, their exponentials and their results fit the pads, or parts of them for each pass.",
+                         [=, this](const Point &point) {
+                             return in_parts(machine)
+                                        ? parts_fit(machine, point["unroll"])
+                                        : columns_fit(machine, point["columns"], point["unroll"], point["skewed"] != 0);
                          });
         return space;
     }
-    std::string words(const Machine &, const Point &point) const override {
+    std::string words(const Machine &machine, const Point &point) const override {
+        if (in_parts(machine))
+            return fmt::format("parts of {} elements of 32 columns, again for each pass", point["unroll"] * sides());
         return fmt::format("{} vectors of columns at a time, {} elements of each in straight-line code{}", point["columns"],
                            point["unroll"] * sides(), point["skewed"] != 0 ? ", all passes in one loop" : "");
     }
@@ -79,7 +78,7 @@ public:
         return start +
                columns * (elements * (passes + one_more) + ends + closing / 2 +
                           miss * std::max(0.0, packets_of_step * straight - cached_packets)) +
-               300 * static_cast<double>(blocks(point));
+               300 * static_cast<double>(blocks(point["columns"]));
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -89,19 +88,29 @@ public:
         const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
         // The last of several blocks begins earlier and makes some columns again, so that all are alike.
         const bool filled = stored() != shape_.length, narrow = width % lanes != 0 && parts == 1;
-        Func xs("X_rows"), part("part"), largest("largest"), e("e"), sums("sums"), closing("closing"), result("result"),
-            out("Y");
+        Func part("part"), largest("largest"), sums("sums"), closing("closing"), result("result"), out("Y");
         // Rows behind the last change neither maxima nor sums.
-        const Expr there = image(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length - 1) : Expr(y), j);
-        if (filled) xs(n, y, j) = bf16(-infinity);
-        if (filled || narrow)
-            xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
-        else
-            xs(n, y, j) = there;
-        const bool skewed = point["skewed"] != 0;
+        const auto rows_of_image = [&](const std::string &name) {
+            Func xs(name);
+            const Expr there = image(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length - 1) : Expr(y), j);
+            if (filled) xs(n, y, j) = bf16(-infinity);
+            if (filled || narrow)
+                xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
+            else
+                xs(n, y, j) = there;
+            if (filled) xs.vectorize(n, lanes);
+            return xs;
+        };
+        // In parts those of the maxima, of each run of the sums, and of the results.
+        const bool skewed = point["skewed"] != 0, again = in_parts(machine);
+        std::vector<Func> all_rows = {rows_of_image("X_rows")}, powers;
+        const auto rows_again = [&](const std::string &name) {
+            if (again) all_rows.push_back(rows_of_image(name));
+            return all_rows.back();
+        };
         const RDom seen(0, turns, skewed ? "seen_alike" : "seen");
         part(n, u, j) = bf16(-infinity);
-        part(n, u, j) = strict_float(max(xs(n, seen * side + u, j), part(n, u, j)));
+        part(n, u, j) = strict_float(max(all_rows[0](n, seen * side + u, j), part(n, u, j)));
         const auto in_pairs = [&](const Func &parts, const auto &both) {
             std::vector<Expr> terms;
             for (int a = 0; a < side; a++) terms.push_back(parts(n, a, j));
@@ -110,52 +119,80 @@ public:
             return terms[0];
         };
         largest(n, j) = in_pairs(part, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
-        e(n, y, j) = machine_exp(strict_float(xs(n, y, j) - largest(n, j)));
+        const auto centred = [&](const Func &xs) { return strict_float(xs(n, y, j) - largest(n, j)); };
+        const auto powers_of = [&](const Func &xs) {
+            if (again || powers.empty()) {
+                powers.emplace_back("e");
+                powers.back()(n, y, j) = machine_exp(centred(xs));
+            }
+            return powers.back();
+        };
         std::vector<SummingFunc> added = summing_funcs(
             sums, {n, u, j}, long_sum(steps()),
-            [&](size_t) { return [&](const Expr &step, const Expr &) { return e(n, step * side + u, j); }; },
+            [&](size_t run) {
+                const Func e = powers_of(rows_again(fmt::format("X_added_{}", static_cast<char>('a' + run))));
+                return [=](const Expr &step, const Expr &) { return e(n, step * side + u, j); };
+            },
             skewed ? "added_alike" : "added");
         const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
         closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, stored());
-        result(n, y, j) = logarithm_ ? strict_float(strict_float(xs(n, y, j) - largest(n, j)) - closing(n, j))
-                                     : strict_float(e(n, y, j) * closing(n, j));
+        const Func xs = rows_again("X_left");
+        result(n, y, j) =
+            logarithm_ ? strict_float(centred(xs) - closing(n, j)) : strict_float(powers_of(xs)(n, y, j) * closing(n, j));
         out(n, y, j) = result(n, y, j);
 
         const Var no(skewed ? "no_skewed" : "no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
         out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
         out.split(n, no, ni, parts == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, y, no, j);
         if (skewed && parts > 1 && shape_.outer > 1) out.fuse(no, j, no);
-        const bool ring = machine.timed() && blocks(point) > 1;
+        const bool ring = machine.timed() && blocks(block) > 1;
         const auto in_block = [&](Func f, int rows) {
             f.compute_at(out, no).bound_extent(n, lanes * block).bound_extent(y, rows);
             if (ring) f.hoist_storage_root().ring_buffer(2);
             in_pads({f});
         };
-        in_block(xs, turns * side);
-        if (filled) xs.vectorize(n, lanes);
-        in_block(result, length);
-        // Whole columns of 32 after each other, so many elements of each in straight-line code.
-        result.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
-        if (straight(point) > 1) result.split(y, y, yu, size(straight(point)));
-        e.compute_at(result, v).bound_extent(n, lanes).bound_extent(y, turns * side).vectorize(n, lanes);
+        const auto held = [&](Func f, const LoopLevel &at, int rows) {
+            f.compute_at(at).bound_extent(n, lanes * block).bound_extent(y, rows);
+            in_pads({f});
+        };
         const int of_all = std::gcd(unroll, turns);
-        if (of_all * side > 1) e.split(y, y, yu, of_all * side);
-        in_pads({e});
+        const LoopLevel of_columns = again ? LoopLevel(out, no) : LoopLevel(result, v);
+        if (again) {
+            const int rows = unroll * side;
+            const Var yo("yo"), yi("yi");
+            out.split(y, yo, yi, rows, TailStrategy::GuardWithIf).reorder(ni, yi, yo, no, j);
+            for (const Func &f : {xs, result}) held(f, LoopLevel(out, yo), rows);
+            result.vectorize(n, lanes).split(y, y, yu, rows);
+        } else {
+            in_block(xs, turns * side);
+            in_block(result, length);
+            // Whole columns of 32 after each other, so many elements of each in straight-line code.
+            result.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
+            if (straight(unroll) > 1) result.split(y, y, yu, size(straight(unroll)));
+            Func e = powers[0];
+            e.compute_at(of_columns).bound_extent(n, lanes).bound_extent(y, turns * side).vectorize(n, lanes);
+            if (of_all * side > 1) e.split(y, y, yu, of_all * side);
+            in_pads({e});
+        }
+        // The loop that turns.
         const auto running = [&](Func f, const RDom &over, const LoopLevel &at, int straight) {
-            const RVar turn(skewed ? "turn_alike" : "turn"), unrolled("r_unroll");
-            f.compute_at(at).vectorize(n, lanes).bound_extent(u, side);
+            RVar turn(skewed ? "turn_alike" : "turn"), unrolled("r_unroll");
+            f.compute_at(at).bound_extent(n, lanes).vectorize(n, lanes).bound_extent(u, side);
             f.update().reorder(n, u, over.x).vectorize(n, lanes);
             if (straight > 1) f.update().split(over.x, turn, unrolled, straight).reorder(n, u, unrolled, turn);
             in_registers({f});
+            return LoopLevel(f, straight > 1 ? turn : over.x);
         };
-        const LoopLevel of_columns(result, v);
-        running(part, seen, of_columns, of_all);
+        LoopLevel turns_of = running(part, seen, of_columns, of_all);
+        if (again) held(all_rows[0], turns_of, of_all * side);
+        size_t run = 0;
         for (SummingFunc &one : added) {
-            running(one.sum, one.terms, one.place(added, of_columns),
-                    one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps)));
+            const int terms = one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps));
+            turns_of = running(one.sum, one.terms, one.place(added, of_columns), terms);
+            if (again && !one.of.in_groups()) held(all_rows[1 + run++], turns_of, terms * side);
             if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
         }
-        for (Func f : {largest, closing}) f.compute_at(result, v).vectorize(n, lanes);
+        for (Func f : {largest, closing}) f.compute_at(of_columns).bound_extent(n, lanes).vectorize(n, lanes);
         in_registers({largest, closing});
         whole_loops(out);
         fix_shape(out.output_buffer(), {shape_.inner, shape_.length, shape_.outer});
@@ -203,6 +240,28 @@ protected:
     }
 
 private:
+    // Columns whose results, and what they are made of, do not fit the pads: each pass brings them again, a part at a time.
+    bool in_parts(const Machine &machine) const {
+        if (3 * 2 * stored() <= machine.pad_rows()) return false;
+        for (int64_t unroll = 1; unroll <= most_unrolled; unroll++)
+            if (columns_fit(machine, 1, unroll, false)) return false;
+        return true;
+    }
+    bool columns_fit(const Machine &machine, int64_t columns, int64_t unroll, bool skewed) const {
+        constexpr int64_t waiting = 6;  // slots of what a pass on another column reads
+        const int64_t slots = blocks(columns) > 1 && machine.timed() ? 2 : 1, kept = skewed ? waiting * stored() : 0;
+        const bool round = unroll * sides() % machine.pad.count == 0;
+        return fit_pads(machine, {{slots * columns * stored(), round},
+                                  {stored() + kept, round},
+                                  {kept, round},
+                                  {slots * columns * shape_.length, straight(unroll) % machine.pad.count == 0}});
+    }
+    // For the maxima, each run of the sums, and the results.
+    bool parts_fit(const Machine &machine, int64_t unroll) const {
+        const int64_t rows = unroll * sides(), buffers = 3 + long_sum(steps()).runs();
+        return fit_pads(machine, {static_cast<size_t>(buffers), {rows, rows % machine.pad.count == 0}});
+    }
+
     // Passes that are loops of equal length, over whole vectors of several columns.
     bool may_skew(const Machine &machine) const {
         return machine.timed() && (shape_.inner % lanes == 0 || vectors() > 1) && stored() == shape_.length && steps() > 1 &&
@@ -215,12 +274,12 @@ private:
     // Elements of a column in the pads: as many for each running value.
     int64_t stored() const { return steps() * sides(); }
     // Results of a column in straight-line code.
-    int64_t straight(const Point &point) const {
-        int64_t count = std::min(point["unroll"] * sides(), shape_.length);
+    int64_t straight(int64_t unroll) const {
+        int64_t count = std::min(unroll * sides(), shape_.length);
         while (shape_.length % count != 0) count--;
         return count;
     }
-    int64_t blocks(const Point &point) const { return ceil_div(vectors(), point["columns"]) * shape_.outer; }
+    int64_t blocks(int64_t columns) const { return ceil_div(vectors(), columns) * shape_.outer; }
 
     ColumnShape shape_;
     bool logarithm_;

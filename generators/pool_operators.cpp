@@ -259,15 +259,16 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
         pool.planes_outermost = planes;
         pool.x = adaptive_axis(shape[x_axis], columns);
         if (dimensions == 2) pool.y = adaptive_axis(shape[y_axis], rows);
+        const std::string to = dimensions == 2 ? fmt::format("{}x{}", rows, columns) : fmt::format("{}", columns);
         constexpr size_t most_phases = 36;
         if (const size_t phases = pool_phases(pool.x).size() * pool_phases(pool.y).size(); phases > most_phases)
             throw Error(
-                fmt::format("{}: from {} to {}x{} there are {} kinds of windows, each with code of its own, and at most {} fit",
-                            request.op, shape_text(shape), rows, columns, phases, most_phases));
+                fmt::format("{}: from {} to {} there are {} kinds of windows, each with code of its own, and at most {} fit",
+                            request.op, shape_text(shape), to, phases, most_phases));
         if (!planes && (pool.x.adaptive || pool.y.adaptive))
-            throw Error(fmt::format(
-                "{}: in layout nhwc windows must be of one size at even distances, and from {} to {}x{} they are not",
-                request.op, shape_text(shape), rows, columns));
+            throw Error(
+                fmt::format("{}: in layout nhwc windows must be of one size at even distances, and from {} to {} they are not",
+                            request.op, shape_text(shape), to));
         Shape result = shape;
         result[x_axis] = columns;
         if (dimensions == 2) result[y_axis] = rows;

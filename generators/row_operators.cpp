@@ -274,8 +274,10 @@ OperatorDeclaration softmax_row(bool logarithm) {
             ? "float64, to 3 units of the largest of 1, x - max and the sum's logarithm; NaN and infinities as PyTorch has them"
             : "float64, to 3 units of the row's largest result; NaN and infinities as PyTorch has them",
         "any sizes, along any axis: behind the last elements of others, sums are in bf16, eight side by side, long ones in "
-        "groups; rows that the pads do not hold come in parts, again for each pass, and the sum of each part is rounded",
-        "axes other than the last that do not fit the pads with their results: permute first",
+        "groups; rows and columns that the pads do not hold come in parts, again for each pass, and the sum of each part of a "
+        "row is "
+        "rounded",
+        "",
         "nothing yet"};
     row.tensors = {{"x", {"self", "input"}, "the tensor"}};
     row.attributes = {{"dim", "the axis", -1}};

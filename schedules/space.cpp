@@ -223,6 +223,9 @@ std::string why_empty(const Space &space) {
             reasons.push_back(fmt::format("'{}': {}", space.constraints[i].name, space.constraints[i].protects));
         }
     }
+    // The sentences become one.
+    for (size_t i = 0; i + 1 < reasons.size(); i++)
+        if (reasons[i].ends_with('.')) reasons[i].back() = ';';
     return reasons.empty() ? "the constraints of its space contradict each other"
                            : fmt::format("each point of its space violates the constraint {}", fmt::join(reasons, " or "));
 }

@@ -129,7 +129,16 @@ TEST_F(Rows, RowsThatThePadsDoNotHoldComeInParts) {
     check("layer_norm", {{"shape", fmt::format("2x{0},-,-,2x{0},2x{0}", several)}}, 5);
 }
 
-// The same of columns, which come from one tensor or from several, one vector of each or some.
+// So do columns, among them some of fewer elements than a vector has, and some whose sums are in groups that leave a rest.
+TEST_F(Rows, ColumnsThatThePadsDoNotHoldComeInParts) {
+    if (machine.timed()) return check("log_softmax", {{"shape", "12000x33"}, {"dim", "0"}}, 1);
+    check("softmax", {{"shape", "37x3"}, {"dim", "0"}}, 1);
+    check("log_softmax", {{"shape", "2x71x33"}, {"dim", "1"}}, 2);
+    check("softmax", {{"shape", "2x1000x40"}, {"dim", "1"}}, 3);
+    check("softmax", {{"shape", "3x1003x7"}, {"dim", "1"}}, 4);
+}
+
+// Passes that become one loop of columns, which come from one tensor or from several, one vector of each or some.
 TEST_F(Rows, SkewedPassesOfColumns) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     for (const char *op : {"softmax", "log_softmax"})

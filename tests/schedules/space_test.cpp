@@ -330,6 +330,16 @@ TEST(Space, ViolationsSayWhatIsProtected) {
               "the schedule space has no parameter 'oder'; did you mean 'order'?");
 }
 
+TEST(Space, EmptyOnesNameEachConstraintWithoutWhichTheyAreNot) {
+    Space space;
+    space.parameter("a", "a number", {1, 2}).parameter("b", "another", {1, 2});
+    space.constraint("small", {"a"}, "It is small.", [](const Point &point) { return point["a"] == 1; })
+        .constraint("large", {"a", "b"}, "It is large.", [](const Point &point) { return point["a"] + point["b"] == 4; })
+        .constraint("any", {"b"}, "It is.", [](const Point &) { return true; });
+    EXPECT_EQ(why_empty(space),
+              "each point of its space violates the constraint 'small': It is small; or 'large': It is large.");
+}
+
 TEST(Space, ViolationAgreesWithBruteForce) {
     for (uint64_t seed = 0; seed < 100; seed++) {
         const Space space = random_space(seed);
