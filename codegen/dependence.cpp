@@ -224,6 +224,7 @@ private:
             for (const auto &[site, other] : accesses_[op.orders])
                 if (ops_[site.op].opcode == Opcode::vreg_st)
                     edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
+            if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 0);
             barrier_[op.orders] = {i, iteration};
         } else if (is_transfer(op)) {
             for (const auto &[site, other] : accesses_[op.orders]) {

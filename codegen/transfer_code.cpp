@@ -254,7 +254,13 @@ void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {
     for (size_t i = 0; i < c.run.group.size(); i++) out.push_back(transfer(c, i, ahead));
 }
 
-void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool late) const {
+void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool late) const { wait(channels, {}, late, out); }
+
+void TransferCode::hold(int allocation, const std::vector<Channel> &channels, Body &out) const {
+    wait(channels, allocation, false, out);
+}
+
+void TransferCode::wait(const std::vector<Channel> &channels, std::optional<int> allocation, bool late, Body &out) const {
     if (!kernel_.machine->timed()) return;
     for (const Channel &c : channels) {
         // A pad has one transfer at a time: the last of a group ends after the others of its pad.
@@ -263,7 +269,7 @@ void TransferCode::wait(const std::vector<Channel> &channels, Body &out, bool la
         for (auto it = last.begin(); it != last.end();) {
             const Reg first = (it++)->second, second = it != last.end() ? (it++)->second : zero_scalar;
             Op op = binary(Opcode::or_s, zero_scalar, first, second);
-            op.orders = c.copy->scratch ? -1 : c.copy->allocation;
+            op.orders = c.copy->scratch ? -1 : allocation.value_or(c.copy->allocation);
             op.ahead = late;
             out.push_back(op);
         }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "codegen/rings.h"
@@ -65,6 +66,8 @@ public:
     // Reads the base registers: what follows runs after the transfers. Late: after everything that need not follow. Nothing on
     // a machine without timing, where a transfer has ended when the next packet begins.
     void wait(const std::vector<Channel> &channels, Body &out, bool late = false) const;
+    // Waits that the transfers and accesses of another allocation stay behind.
+    void hold(int allocation, const std::vector<Channel> &channels, Body &out) const;
     // Behind it every store before it has landed.
     Op fence(int allocation) const;
     // All groups of a run, one after the other (each waits for its own engine). Of several, the channel points one step before
@@ -80,6 +83,7 @@ public:
     void issue_steps(const Channel &c, int64_t count, Body &out);
 
 private:
+    void wait(const std::vector<Channel> &channels, std::optional<int> allocation, bool late, Body &out) const;
     // Copies of constants from this number on, one for each pad, are base registers of transfers and nothing else.
     static constexpr int base_registers = 8;
     // Bytes in a pad (relative to the ring slot of a ring, which is in a register) and bytes in memory.

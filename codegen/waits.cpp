@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "codegen/loop_tree.h"
 
@@ -13,7 +14,50 @@ static bool copies_inside(const Loop &loop, const Copy &copy) {
                        [&](const Node &node) { return copies(node, copy.tensor, false) || moves(node, copy.allocation); });
 }
 
-void Waits::before(Node &node, std::vector<Channel> &started, Body &out, Body &for_loads) const {
+namespace {
+
+// The elements that a copy at a constant place moves, as neighbours from one to behind another.
+std::vector<std::pair<int64_t, int64_t>> elements_of(const Copy &copy) {
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    for (const Tile &tile : copy.tiles)
+        for (int64_t row = 0; row < tile.rows; row++) {
+            const int64_t first = copy.mem.constant + tile.mem + row * tile.pitch;
+            parts.emplace_back(first, first + tile.cols);
+        }
+    std::sort(parts.begin(), parts.end());
+    return parts;
+}
+
+bool share_elements(const Copy &a, const Copy &b) {
+    const auto one = elements_of(a), other = elements_of(b);
+    for (size_t i = 0, j = 0; i < one.size() && j < other.size();) {
+        if (one[i].first < other[j].second && other[j].first < one[i].second) return true;
+        if (one[i].second < other[j].second)
+            i++;
+        else
+            j++;
+    }
+    return false;
+}
+
+}  // namespace
+
+void Waits::hold_results(const Node &node, const std::vector<Channel> &started, Body &out) {
+    const auto is_result = [](const Copy &copy) { return !copy.load && copy.mem.is_constant(); };
+    for (const Channel &channel : started)
+        if (is_result(*channel.copy) && std::ranges::none_of(results_, [&](const Channel &known) {
+                return known.copy == channel.copy && known.pad == channel.pad;
+            }))
+            results_.push_back(channel);
+    if (!node.copy || !is_result(*node.copy)) return;
+    for (const Channel &result : results_)
+        if (result.copy->tensor == node.copy->tensor && result.copy->allocation != node.copy->allocation &&
+            share_elements(*result.copy, *node.copy))
+            code_.hold(node.copy->allocation, {result}, out);
+}
+
+void Waits::before(Node &node, std::vector<Channel> &started, Body &out, Body &for_loads) {
+    if (ahead_ && kernel_.machine->timed()) hold_results(node, started, out);
     const auto apart = [&](const Channel &channel) {
         const Copy &copy = *channel.copy;
         return ahead_ && !touches(node, copy.allocation) && !(copies(node, copy.tensor, !copy.load));

@@ -96,6 +96,23 @@ TEST(Movement, TurnsTheLastBlocksOfADimensionApart) {
 
 // What lies between two rows leaves with the first of them where its last vector has room for it, and is no loop nest of its
 // own: not behind rows of whole vectors, nor where more lies there, nor where the result ends with a row.
+// Where a last block begins earlier it stores elements of the one in front again, which must have left.
+TEST(Movement, BlocksThatStoreTheSameElementsLeaveOneAfterTheOther) {
+    const Machine machine = find_machine("ax01");
+    for (const char *shape : {"97x64", "64x97", "200x97"}) {
+        const Evaluator evaluator(find_operator("permute").workload({{"shape", shape}, {"dims", "1,0"}, {"exact", "false"}}),
+                                  machine);
+        int apart = 0;
+        for_each(evaluator.workload().space(machine), [&](const Point &point) {
+            if (point["apart"] == 0 || point["whole"] == 0 || point["unroll"] > 8) return true;
+            EXPECT_EQ(evaluator.evaluate(point).reason, "") << shape << " " << point.assignments();
+            apart++;
+            return true;
+        });
+        EXPECT_GE(apart, 2) << shape;
+    }
+}
+
 TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
     struct Case {
         const char *shape, *pad;
