@@ -20,11 +20,12 @@ namespace {
 
 class AttentionWorkload : public PipelineWorkload {
 public:
-    AttentionWorkload(const WorkloadRequest &request, AttentionShape shape)
+    AttentionWorkload(const WorkloadRequest &request, AttentionShape shape, const Shape &result)
         : PipelineWorkload(request), shape_(std::move(shape)) {
         inputs_ = {{"Q", shape_.q_extents()}, {"K", shape_.k_extents()}, {"V", shape_.v_extents()}};
         if (shape_.mask) inputs_.push_back({"mask", shape_.mask_extents()});
         outputs_ = {{"O", shape_.out_extents()}};
+        result_shape_ = result;
     }
 
     double flops() const override {
@@ -239,12 +240,10 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         }
     }
     shape.batch = std::move(dims);
-    if (shape.queries * shape.width * shape.problems() == 0) {
-        Shape result = q;
-        result.back() = shape.width;
-        if (shape.heads_inside.find('o') != std::string::npos) std::swap(result[rank - 2], result[rank - 3]);
-        return constant_workload(request, result);
-    }
+    Shape result = q;
+    result.back() = shape.width;
+    if (shape.heads_inside.find('o') != std::string::npos) std::swap(result[rank - 2], result[rank - 3]);
+    if (shape.queries * shape.width * shape.problems() == 0) return constant_workload(request, result);
     for (int64_t size : {shape.queries, shape.keys, shape.depth, shape.width, shape.problems()})
         demand(size > 0, "a tensor is empty, so there is nothing to compute");
     shape.causal = request.flag("is_causal");
@@ -258,7 +257,7 @@ std::unique_ptr<Workload> make(const WorkloadRequest &request) {
         key_block == 0 || key_block >= shape.keys || shape.takes_key_blocks(),
         fmt::format("with a causal mask keys come by blocks for at least {} queries, and as many keys as queries", 2 * lanes));
     shape.key_tiles = key_block / lanes;
-    return std::make_unique<AttentionWorkload>(request, std::move(shape));
+    return std::make_unique<AttentionWorkload>(request, std::move(shape), result);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ public:
     ColumnSoftmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm)
         : PipelineWorkload(request), shape_(shape), logarithm_(logarithm) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
-        outputs_ = {tensor_spec("Y", request.shape("x"))};
+        set_result("Y", request.shape("x"));
     }
 
     Space space(const Machine &machine) const override {

@@ -27,11 +27,12 @@ namespace {
 
 class ConvolutionWorkload : public PipelineWorkload {
 public:
-    ConvolutionWorkload(const WorkloadRequest &request, const ConvolutionShape &shape)
+    ConvolutionWorkload(const WorkloadRequest &request, const ConvolutionShape &shape, const Shape &result)
         : PipelineWorkload(request), shape_(shape) {
         inputs_ = {{"X", shape.x_extents()}, {"F", shape.f_extents()}};
         if (shape.bias) inputs_.push_back({"bias", shape.bias_extents()});
         outputs_ = {{"Y", shape.out_extents()}};
+        result_shape_ = result;
     }
 
     double flops() const override {
@@ -434,7 +435,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
            "columns of this kernel cannot share k tiles, as the weight layout shared has it");
     const bool product = shape.is_product();  // which groups that are merged are not
     shape = shape.with_merged_groups();
-    auto workload = std::make_unique<ConvolutionWorkload>(request, shape);
+    auto workload = std::make_unique<ConvolutionWorkload>(request, shape, result);
     if (product) return convolution_as_product(request, shape, std::move(result), std::move(workload));
     if (shape.passes_matrices()) return depthwise_rows_workload(request, shape, std::move(workload));
     return is_depthwise(shape) && !shape.channels_last ? depthwise_workload(request, shape, std::move(workload))

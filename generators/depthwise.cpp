@@ -36,6 +36,7 @@ public:
           rows_(depthwise_rows_workload(request, shape, otherwise_)) {
         inputs_ = otherwise_->inputs();
         outputs_ = otherwise_->outputs();
+        result_shape_ = otherwise_->result_shape();
     }
 
     double flops() const override { return otherwise_->flops(); }

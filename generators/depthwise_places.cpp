@@ -23,7 +23,7 @@ public:
         for (const char *name : {"X", "F", "bias"})
             if (inputs_.size() < request.tensors.size())
                 inputs_.push_back(tensor_spec(name, request.tensors[inputs_.size()].shape));
-        outputs_ = {tensor_spec("Y", result)};
+        set_result("Y", result);
     }
 
     double flops() const override { return 2 * static_cast<double>(outputs_[0].elements() * taps()); }

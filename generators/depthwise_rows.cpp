@@ -315,6 +315,7 @@ public:
         : PipelineWorkload(request), shape_(shape), general_(std::move(general)) {
         inputs_ = general_->inputs();
         outputs_ = general_->outputs();
+        result_shape_ = general_->result_shape();
     }
 
     double flops() const override { return general_->flops(); }

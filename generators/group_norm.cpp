@@ -29,7 +29,7 @@ class GroupNorm : public PipelineWorkload {
 public:
     GroupNorm(const WorkloadRequest &request, const GroupShape &shape) : PipelineWorkload(request), shape_(shape) {
         for (const WorkloadRequest::Tensor &tensor : request.tensors) inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
-        outputs_ = {tensor_spec("Y", request.shape("x"))};
+        set_result("Y", request.shape("x"));
     }
 
     Space space(const Machine &machine) const override {

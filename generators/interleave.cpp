@@ -23,7 +23,7 @@ public:
                          std::unique_ptr<Workload> by_element)
         : PipelineWorkload(request), moved_(std::move(moved)), by_element_(std::move(by_element)) {
         inputs_ = by_element_->inputs();
-        outputs_ = {tensor_spec("result", result)};
+        set_result("result", result);
         if (moved_.dims.size() == 1) moved_.dims.push_back({1, 0, 0});
     }
 

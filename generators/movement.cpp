@@ -77,7 +77,7 @@ public:
             inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
             if (inputs_.size() > 1) inputs_.back().name += std::string(1, static_cast<char>('a' + (inputs_.size() - 1) % 26));
         }
-        outputs_ = {tensor_spec("result", result)};
+        set_result("result", result);
         std::erase_if(boxes_, [](const MovedBox &box) {
             return std::any_of(box.dims.begin(), box.dims.end(), [](const auto &dim) { return dim.extent == 0; });
         });

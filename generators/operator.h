@@ -57,6 +57,12 @@ public:
     virtual std::string shape() const = 0;
     virtual std::vector<TensorSpec> inputs() const = 0;
     virtual std::vector<TensorSpec> outputs() const = 0;
+    // Of the first output as PyTorch has it, outermost extent first; the kernel's tensor may have as many elements in other
+    // dimensions.
+    virtual std::vector<int64_t> result_shape() const {
+        const TensorSpec result = outputs().front();
+        return {result.extents.rbegin(), result.extents.rend()};
+    }
     // Additions and multiplications that the definition of the operator asks for.
     virtual double flops() const = 0;
 

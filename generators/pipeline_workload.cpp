@@ -69,6 +69,11 @@ int64_t PipelineWorkload::tensor_bytes() const {
     return 2 * elements;
 }
 
+void PipelineWorkload::set_result(std::string name, const Shape &shape) {
+    outputs_ = {tensor_spec(std::move(name), shape)};
+    result_shape_ = shape;
+}
+
 TensorSpec tensor_spec(std::string name, const Shape &shape) {
     TensorSpec spec{std::move(name), {shape.rbegin(), shape.rend()}};
     if (spec.extents.empty()) spec.extents = {1};

@@ -1,6 +1,10 @@
 // The part of a workload that is the same for every operator whose kernel is one Halide pipeline with a small schedule space.
 #pragma once
 
+#include <optional>
+#include <string>
+#include <vector>
+
 #include "generators/declared_operator.h"
 
 namespace atalla {
@@ -17,6 +21,7 @@ public:
     std::string shape() const override;
     std::vector<TensorSpec> inputs() const override { return inputs_; }
     std::vector<TensorSpec> outputs() const override { return outputs_; }
+    Shape result_shape() const override { return result_shape_ ? *result_shape_ : Workload::result_shape(); }
 
     // One for each element of the results.
     double flops() const override;
@@ -41,8 +46,12 @@ protected:
     // Bytes of all tensors of the workload, each counted once.
     int64_t tensor_bytes() const;
 
+    // The only output, with the dimensions that PyTorch has.
+    void set_result(std::string name, const Shape &shape);
+
     WorkloadRequest request_;
     std::vector<TensorSpec> inputs_, outputs_;
+    std::optional<Shape> result_shape_;  // where it is not that of the output
 };
 
 // A tensor of this shape (outermost extent first, as PyTorch has it) as kernels name it. Without dimensions: one element.

@@ -33,7 +33,7 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
         throw Error(fmt::format("{}: {} has {} inputs, but {} shapes are given", request.op, expression_.text(), names_.size(),
                                 shapes.size()));
     if (names_.empty()) throw Error(fmt::format("{}: {} has no input", request.op, expression_.text()));
-    outputs_ = {tensor_spec("result", result_)};
+    set_result("result", result_);
     nest_ = collapse(result_, shapes);
     if (nest_.dims.empty()) nest_.dims.push_back({1, std::vector<bool>(names_.size(), true)});
     rest_ = take_parts(

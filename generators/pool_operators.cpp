@@ -20,7 +20,7 @@ public:
     Pool(const WorkloadRequest &request, const PoolShape &shape, const Shape &result)
         : PipelineWorkload(request), shape_(shape) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
-        outputs_ = {tensor_spec("Y", result)};
+        set_result("Y", result);
     }
 
     Space space(const Machine &machine) const override { return pool_form(shape_, machine).space(shape_, machine); }

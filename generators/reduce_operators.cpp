@@ -21,7 +21,7 @@ public:
     Reduce(const WorkloadRequest &request, const ReduceShape &shape, const Shape &result)
         : PipelineWorkload(request), shape_(shape) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
-        outputs_ = {tensor_spec("Y", result)};
+        set_result("Y", result);
     }
 
     Space space(const Machine &machine) const override { return reduce_space(shape_, machine); }

@@ -14,7 +14,7 @@ public:
     RowWorkload(const WorkloadRequest &request, const RowShape &shape, const RowCost &cost)
         : PipelineWorkload(request), shape_(shape), cost_(cost) {
         for (const WorkloadRequest::Tensor &tensor : request.tensors) inputs_.push_back(tensor_spec(tensor.name, tensor.shape));
-        outputs_ = {tensor_spec("Y", request.shape("x"))};
+        set_result("Y", request.shape("x"));
     }
 
     const RowShape &row_shape() const { return shape_; }

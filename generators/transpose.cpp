@@ -22,7 +22,7 @@ public:
                       std::unique_ptr<Workload> by_element)
         : PipelineWorkload(request), dims_(box.dims), by_element_(std::move(by_element)) {
         inputs_ = {tensor_spec(request.tensors[0].name, request.tensors[0].shape)};
-        outputs_ = {tensor_spec("result", result)};
+        set_result("result", result);
         inner_ = static_cast<size_t>(
             std::find_if(dims_.begin(), dims_.end(), [](const MovedBox::Dim &dim) { return dim.from == 1; }) - dims_.begin());
     }

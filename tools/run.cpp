@@ -92,9 +92,7 @@ void run(Options options, const atalla::WorkloadOptions &what) {
     const atalla::KernelRun run = atalla::run_kernel(kernel, evaluator.compile(point), machine, job.inputs);
     if (!run.result.ok) throw Error(run.result.error);
     if (!run.outside_untouched) throw Error("the program wrote outside its tensors");
-    const atalla::TensorSpec result = job.workload->outputs().front();
-    atalla::write_npy(options.output, std::vector<int64_t>(result.extents.rbegin(), result.extents.rend()), run.outputs.front(),
-                      output_type(options, job));
+    atalla::write_npy(options.output, job.workload->result_shape(), run.outputs.front(), output_type(options, job));
     const auto cycles = static_cast<int64_t>(run.result.counters.cycles), bound = job.workload->bound(machine).cycles;
     if (options.json)
         std::cout << nlohmann::ordered_json{{"op", op.name()},

@@ -75,6 +75,33 @@ TEST_F(Run, FloatsComeOutAsFloats) {
     EXPECT_EQ(read_npy(file("D.npy")).values, read_npy(file("C.npy")).values);
 }
 
+TEST_F(Run, ResultsHaveTheDimensionsOfPyTorch) {
+    using Sizes = std::vector<int64_t>;
+    const auto result = [&](const std::string &op, const std::vector<Sizes> &tensors) {
+        std::string files;
+        for (const Sizes &sizes : tensors) {
+            int64_t elements = 1;
+            for (const int64_t size : sizes) elements *= size;
+            const std::string name = fmt::format("{}.npy", files.size());
+            write_npy(file(name), sizes, std::vector<uint16_t>(static_cast<size_t>(elements), 0x3f80), NpyType::Bf16);
+            files += " " + name;
+        }
+        const Output output = run(ATALLA_RUN_TOOL, fmt::format("--op {}{} -o y.npy --machine fsim --quiet", op, files));
+        EXPECT_EQ(output.status, 0) << output.error;
+        return read_npy(file("y.npy")).shape;
+    };
+    EXPECT_EQ(result("conv1d", {{2, 3, 18}, {8, 3, 2}}), (Sizes{2, 8, 17}));
+    EXPECT_EQ(result("conv1d", {{3, 18}, {8, 3, 2}}), (Sizes{8, 17}));
+    EXPECT_EQ(result("conv2d", {{2, 3, 6, 7}, {4, 3, 3, 3}}), (Sizes{2, 4, 4, 5}));
+    EXPECT_EQ(result("conv2d --groups 3", {{1, 3, 6, 7}, {3, 1, 3, 3}}), (Sizes{1, 3, 4, 5}));
+    EXPECT_EQ(result("scaled_dot_product_attention", {{1, 9, 8}, {1, 7, 8}, {1, 7, 8}}), (Sizes{1, 9, 8}));
+    EXPECT_EQ(result("linear", {{2, 3, 8}, {5, 8}}), (Sizes{2, 3, 5}));
+    EXPECT_EQ(result("matmul", {{8}, {8}}), Sizes());
+    EXPECT_EQ(result("sum --dim 0", {{4}}), Sizes());
+    EXPECT_EQ(result("relu", {{}}), Sizes());
+    EXPECT_EQ(result("select --dim 0 --index 1", {{4}}), Sizes());
+}
+
 // PyTorch's weights, in the order that the kernel reads: on fsim there is no other kernel, on ax01 it takes fewer cycles.
 TEST_F(Run, ArrangesWeightsUnlessToldHowTheyLie) {
     const auto workload = find_operator("conv2d").workload({{"shape", "1x3x8x8,4x3x3x3"}});
