@@ -28,7 +28,7 @@ std::unique_ptr<Workload> convolution_as_product(const WorkloadRequest &request,
     }
     value = shape.epilogue.of(value);
     if (value.kind == ExpressionNode::Call) product.epilogue = value;
-    product.staged = stages_epilogue(product);
+    plan_epilogue(product);
     const auto better = [turned, planes = !shape.channels_last](const Machine &machine) {
         return planes ? turned->arrangements(machine) : std::vector<Arrangement>{};
     };

@@ -8,6 +8,7 @@
 
 #include "generators/expression.h"
 #include "generators/kernel_definition.h"
+#include "generators/pointwise_functions.h"
 #include "isa/machine.h"
 #include "schedules/point.h"
 
@@ -41,7 +42,10 @@ struct GemmShape {
     double alpha = 1, beta = 1;
     std::optional<ExpressionNode> epilogue = {};  // pointwise, of `product_name` and the operands
     std::vector<GemmOperand> operands = {};
-    bool staged = false;  // the epilogue's rows are a loop behind those of the product: stages_epilogue()
+    LaneCount epilogue_work;  // of a vector of results: plan_epilogue()
+    // The epilogue's rows are a loop behind those of the product, which wait in the pads, rather than straight-line code with
+    // them: plan_epilogue().
+    bool staged = false;
     std::shared_ptr<const RowWorkload> prologue = {};  // makes the rows of A of its own inputs, of one product
     std::shared_ptr<const GemmShape> inner = {};       // or a product does, whose result is A; no batch
     bool added_first = false;   // the operator has the bias or addend before A and B: addmm(input, mat1, mat2)

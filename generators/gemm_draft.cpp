@@ -39,6 +39,13 @@ struct Turning {
 };
 constexpr Turning turning_cost = {158, 1.45, 120, 4.3, 1.52}, turning_array_cost = {158, 1.06, 120, 1.02, 1.52},
                   turning_code = {120, 1.2, 70, 1.9, 0.5}, turning_array_code = {120, 1, 70, 0.75, 0.5};
+// Where each of one or two k tiles is a loop over rows, of which the last makes results: a row beside its lane operations,
+// which the first of two stores as a sum; a turn at least, in which a row passes the array; a block and its first of two
+// visits; code in packets, of which a second loop reads operands alone; how often what does not fit the cache is missed;
+// transfers, and the part of them that no computation hides.
+constexpr double through_row_cost = 1.1, through_sum_cost = 1.4, through_turn_cost = 83.5, through_block_cost = 68,
+                 through_visit_cost = 59, through_code = 240, through_loop_code = 60, through_row_code = 3.1,
+                 through_operation_code = 1.4, missed_through = 0.16, through_bytes_per_cycle = 16.2, not_ahead_through = 0.57;
 // Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
 constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
 // Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in
@@ -76,11 +83,30 @@ double packets_draft(const GemmPlan &plan, const Point &point) {
 }
 
 // Operations on a row of results beside its sums: a bias, an addend that is loaded and added, what is compared and copied. An
-// expression's are a loop of their own if it is long.
+// expression's are a loop of their own if it is long; those of a call share packets, as fitted.
 double epilogue_operations(const GemmShape &shape) {
     constexpr int in_a_call = 2;
     const int in_expression = shape.epilogue && !shape.staged ? in_a_call * shape.epilogue->calls() : 0;
     return shape.bias + 2 * shape.relu + 2 * shape.addend + (shape.alpha != 1) + in_expression;
+}
+// Cycles of adder and multiplier, which share what either can do.
+double shared_cycles(const Machine &machine, const LaneCount &count) {
+    const int64_t both = count.work.adds + count.work.muls + count.copies;
+    return static_cast<double>(machine.vec.ii) *
+           std::max(
+               {static_cast<double>(count.work.adds), static_cast<double>(count.work.muls), static_cast<double>(both) / 2});
+}
+// Those of an expression in a loop of its own, a row.
+double staged_cycles(const GemmShape &shape, const Machine &machine) {
+    return shape.staged ? shared_cycles(machine, shape.epilogue_work) : 0;
+}
+// The operations of a row of results in the loop that makes it, beside its sums.
+LaneCount row_operations(const GemmShape &shape) {
+    LaneCount count = shape.staged ? LaneCount() : shape.epilogue_work;
+    count.work.adds += (shape.bias && !shape.starts_with_bias()) + shape.relu + shape.addend;
+    count.work.muls += shape.alpha != 1;
+    count.copies += shape.relu;
+    return count;
 }
 
 // What a transfer of B takes by the rows of the memory, pages, that the pads are in at once, where it would take one.
@@ -154,6 +180,57 @@ struct Code {
     bool straight;  // a block's one or two k tiles in one piece
 };
 
+// What passes between DRAM and pads, in bytes.
+double moved_bytes(const GemmShape &shape, const GemmPlan &plan) {
+    const auto products = static_cast<double>(shape.products()), row_blocks = static_cast<double>(plan.row_blocks),
+               col_blocks = static_cast<double>(plan.col_blocks);
+    const double a = shape.inner ? 0 : 2 * products * static_cast<double>(shape.m * shape.k),
+                 b = 2 * products * static_cast<double>(shape.n * shape.k);
+    return (plan.m_outer ? a + b * (plan.b_resident ? 1 : row_blocks)
+                         : b + a * (shape.makes_rows() || plan.a_resident ? 1 : col_blocks)) +
+           2 * products * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
+}
+
+double packet_miss(const Machine &machine) {
+    return (static_cast<double>(machine.dram.complete) + miss_overhead) * static_cast<double>(machine.issue.packet_bytes) /
+           static_cast<double>(machine.icache.line);
+}
+double cache_packets(const Machine &machine) {
+    return static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+}
+
+// One or two k tiles, each a loop over rows: the first one's sums wait in the pads, the last makes results.
+double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point) {
+    const auto rows = static_cast<double>(plan.rows), unrolled = static_cast<double>(point["row_unroll"]),
+               visits = static_cast<double>(plan.k_tiles);
+    const double blocks = static_cast<double>(shape.products() * plan.row_blocks * plan.col_blocks);
+    const auto loop = [&](double row) { return rows / unrolled * std::max(through_turn_cost, unrolled * row); };
+    LaneCount start, last = row_operations(shape);
+    const int64_t all = last.all() + shape.starts_with_bias();
+    start.work.adds = shape.starts_with_bias() && !machine.sa.psum_in;
+    double block = through_block_cost + rows * staged_cycles(shape, machine) +
+                   visits * (lanes / static_cast<double>(point["weight_unroll"]) - 1) * weight_loop_cost;
+    if (plan.k_tiles > 1) {
+        block += through_visit_cost + loop(through_sum_cost + shared_cycles(machine, start));
+        last.work.adds += !machine.sa.psum_in;
+    } else {
+        last.work.adds += start.work.adds;
+    }
+    block += loop(through_row_cost + shared_cycles(machine, last));
+    const double code = through_code + through_loop_code * (visits - 1) +
+                        unrolled * (through_row_code + through_operation_code * (static_cast<double>(all) - (visits - 1))),
+                 again = missed_through * std::clamp(code - cache_packets(machine), 0.0, code / 2) * (blocks - 1);
+    const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1,
+                 computation = blocks * block + packet_miss(machine) * again,
+                 transfers = moved_bytes(shape, plan) / through_bytes_per_cycle * along_k,
+                 first = 2 * lanes * visits * (rows + lanes) / first_bytes_per_cycle * along_k,
+                 inner = static_cast<double>(plan.m_outer ? plan.col_blocks : plan.row_blocks);
+    const double together =
+        plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead_through / inner * std::min(computation, transfers)
+                       : computation + transfers + transfer_latency * (blocks / inner - 1);
+    return start_overhead + packet_miss(machine) * code + together;
+}
+
 }  // namespace
 
 double gemm_turning_code(const GemmShape &shape, const Machine &machine) {
@@ -166,6 +243,10 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const auto products = static_cast<double>(shape.products());
     const GemmPlan plan(shape, machine, point);
     if (!machine.timed()) return packets_draft(plan, point) * products;
+    // Kernels of fewer results are starts and ends above all, which the costs of loops do not tell apart.
+    constexpr int64_t few_results = 512;
+    if (plan.k_tiles <= 2 && point["k_ends_apart"] && shape.products() * shape.m * plan.col_blocks > few_results)
+        return through_draft(shape, plan, machine, point);
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
     const double epilogue = epilogue_operations(shape);
@@ -186,7 +267,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // Both pass the instruction cache as often as all columns do.
     const bool two_codes = fewer_last && plan.col_blocks > 1;
     const double all_code = code.all * (two_codes ? 2 : 1), passes = products * (plan.m_outer ? row_blocks : 1);
-    const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
+    const double capacity = cache_packets(machine);
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
     const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight &&
                        shape.products() * plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity &&
@@ -200,6 +281,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     } else if (plan.alike) {
         block += cleared_row_cost * rows;
     }
+    block += rows * staged_cycles(shape, machine);
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
     if (!shape.b_transposed) {
@@ -212,8 +294,6 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long,
     // once a block otherwise.
-    const double packet_miss = (static_cast<double>(machine.dram.complete) + miss_overhead) *
-                               static_cast<double>(machine.issue.packet_bytes) / static_cast<double>(machine.icache.line);
     const double blocks = products * row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
     const double beyond = code.all - capacity;
@@ -224,8 +304,8 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double nest_code = !shape.b_transposed && !plan.turns_inside && (plan.b_resident || !plan.m_outer)
                                  ? transposing_nest_code * (two_codes ? 2 : 1)
                                  : 0;
-    const double start = start_overhead + packet_miss * (all_code + nest_code),
-                 computation = blocks * block + missed_again * packet_miss * std::max(visits_again, blocks_again);
+    const double start = start_overhead + packet_miss(machine) * (all_code + nest_code),
+                 computation = blocks * block + missed_again * packet_miss(machine) * std::max(visits_again, blocks_again);
 
     if (plan.k_block < plan.k_tiles) {
         // Nothing is under way while a block of k tiles computes.
@@ -233,16 +313,12 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
         const double wait = transfer_latency + part / first_bytes_per_cycle;
         return start + computation + blocks * k_tiles / static_cast<double>(plan.k_block) * wait;
     }
-    const double a_bytes = shape.inner ? 0 : 2 * products * static_cast<double>(shape.m * shape.k),
-                 b_bytes = 2 * products * static_cast<double>(shape.n * shape.k);
-    const double bytes = (plan.m_outer ? a_bytes + b_bytes * (plan.b_resident ? 1 : row_blocks)
-                                       : b_bytes + a_bytes * (shape.makes_rows() || plan.a_resident ? 1 : col_blocks)) +
-                         2 * products * static_cast<double>(shape.m * shape.n * (1 + shape.addend));
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
-    const double transfers = bytes / bytes_per_cycle * along_k,
+    const double transfers = moved_bytes(shape, plan) / bytes_per_cycle * along_k,
                  first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
     // A that stays comes as a whole before anything is computed.
-    const double all_of_a = plan.a_resident ? a_bytes * (1 - rows / static_cast<double>(shape.m)) / long_bytes_per_cycle : 0;
+    const double all_of_a =
+        plan.a_resident ? 2 * products * static_cast<double>((shape.m - plan.rows) * shape.k) / long_bytes_per_cycle : 0;
     const double inner = plan.turns_inside || plan.m_outer ? col_blocks : row_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;

@@ -26,18 +26,15 @@ const TensorData &operand_data(const GemmShape &shape, const std::vector<TensorD
 
 }  // namespace
 
-LaneCount epilogue_work(const GemmShape &shape) {
-    if (!shape.epilogue) return {};
+void plan_epilogue(GemmShape &shape) {
     std::map<std::string, Expr> values = {{product_name, Internal::Variable::make(Halide::BFloat(16), product_name)}};
     for (const GemmOperand &operand : shape.operands)
         values[operand.name] = Internal::Variable::make(Halide::BFloat(16), operand.name);
-    return count_lane_operations(machine_expression(*shape.epilogue, values));
-}
-
-bool stages_epilogue(const GemmShape &shape) {
+    if (shape.epilogue) shape.epilogue_work = count_lane_operations(machine_expression(*shape.epilogue, values));
     // Rows of operands would wait in registers, all of a block at once.
-    return epilogue_work(shape).all() > most_in_line ||
-           std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
+    shape.staged =
+        shape.epilogue_work.all() > most_in_line ||
+        std::ranges::any_of(shape.operands, [](const GemmOperand &operand) { return operand.kind != GemmOperand::Row; });
 }
 
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs) {

@@ -10,11 +10,8 @@
 
 namespace atalla {
 
-// Its lane operations, for one vector; none without an epilogue.
-LaneCount epilogue_work(const GemmShape &shape);
-// Whether its rows should be a loop of their own behind those of the product, which waits in the pads, rather than
-// straight-line code with them.
-bool stages_epilogue(const GemmShape &shape);
+// Sets what follows from the shape's epilogue and operands: `epilogue_work` and `staged`.
+void plan_epilogue(GemmShape &shape);
 
 // `product` is the whole product, and `inputs` those of the kernel. In the machine's arithmetic.
 TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const std::vector<TensorData> &inputs);

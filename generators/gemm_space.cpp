@@ -210,13 +210,14 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
             return point["b_block"] == 1 || (timed && whole && (shape.n % lanes == 0 || point["b_resident"] == 0) &&
                                              point["b_row_major"] && point["weight_unroll"] == lanes);
         });
-    space.constraint(
-        "transfers along k", {"b_row_major", "k_block"},
-        "Where the last k tile is not whole, each tile of a row has a transfer of its own, and there are registers for a few.",
-        [whole = shape.k % lanes == 0](const Point &point) {
-            constexpr int64_t most_transfers = 16;
-            return point["b_row_major"] == 0 || whole || point["k_block"] <= most_transfers;
-        });
+    space.constraint("transfers along k", {"b_row_major", "k_block"},
+                     "There are several k tiles. Where the last one is not whole, each tile of a row has a transfer of its "
+                     "own, and there are "
+                     "registers for a few.",
+                     [k_tiles, whole = shape.k % lanes == 0](const Point &point) {
+                         constexpr int64_t most_transfers = 16;
+                         return point["b_row_major"] == 0 || (k_tiles > 1 && (whole || point["k_block"] <= most_transfers));
+                     });
     // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where
     // the last block is not whole, all of it comes first. Where that block, which begins earlier, does not begin at the first
     // pad, all of B is in one.

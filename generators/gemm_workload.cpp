@@ -122,17 +122,15 @@ public:
             options.addend += elements;
         }
         const Bound bound = gemm_bound(machine, m, n, shape_.k, options);
+        if (!shape_.prologue && !shape_.epilogue && !shape_.relu) return bound;
+        // What is in front of the product and behind it is on the same units as the sums over the k tiles.
         const int64_t vectors = ceil_div(shape_.m * shape_.n * shape_.products(), vector_elements);
-        LaneWork lanes = epilogue_work(shape_).work;
-        lanes = {lanes.adds * vectors, lanes.muls * vectors, lanes.exps * vectors, 0};
-        if (shape_.prologue) {
-            // These lane operations and the sums over the k tiles are on the same units.
-            const LaneWork rows = shape_.prologue->work(machine).lanes;
-            lanes = {lanes.adds + rows.adds, lanes.muls + rows.muls, lanes.exps + rows.exps, 0};
-            if (!machine.sa.psum_in) lanes.adds += vectors * (tiles_of(shape_.k) - 1);
-            return with_term(bound, "lanes", lane_cycles(machine, lanes));
-        }
-        return shape_.epilogue ? with_term(bound, "epilogue", lane_cycles(machine, lanes)) : bound;
+        const LaneWork sums = product_work(machine, m, n, shape_.k, shape_.bias || shape_.addend, true).lanes,
+                       behind = shape_.epilogue_work.work,
+                       before = shape_.prologue ? shape_.prologue->work(machine).lanes : LaneWork();
+        return with_term(bound, "lanes",
+                         lane_cycles(machine, {options.batch * sums.adds + vectors * (behind.adds + shape_.relu) + before.adds,
+                                               vectors * behind.muls + before.muls, vectors * behind.exps + before.exps, 0}));
     }
     double draft(const Machine &machine, const Point &point) const override { return draft_of(computed_, machine, point); }
     int64_t least_cycles(const Machine &machine, const Point &point) const override {
@@ -175,7 +173,7 @@ private:
             work.lanes.muls += times * more.muls;
             work.lanes.exps += times * more.exps;
         };
-        add(epilogue_work(shape).work, ceil_div(shape.m * shape.n, vector_elements));
+        add(shape.epilogue_work.work, ceil_div(shape.m * shape.n, vector_elements));
         if (shape.prologue) add(shape.prologue->work(machine).lanes, 1);
         if (!shape.inner) return work;
         const KernelWork inner = work_of(*shape.inner, machine);

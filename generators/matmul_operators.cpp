@@ -144,7 +144,7 @@ GemmShape conv1x1(const WorkloadRequest &request) {
                                                                     shape.m, shape_text(request.shape("bias"))));
         shape.operands.push_back({"bias", GemmOperand::Column});
         shape.epilogue = ExpressionNode::call("add", {ExpressionNode::input(product_name), ExpressionNode::input("bias")});
-        shape.staged = stages_epilogue(shape);
+        plan_epilogue(shape);
     }
     return shape;
 }

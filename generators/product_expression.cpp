@@ -195,7 +195,7 @@ GemmShape shape_of(const WorkloadRequest &request, const Parts &parts) {
     else if (computes)
         shape.epilogue = parts.epilogue;
     for (const std::string &name : parts.operands) shape.operands.push_back({name, kind_of(request, name, result, shape)});
-    shape.staged = stages_epilogue(shape);
+    plan_epilogue(shape);
     return shape;
 }
 

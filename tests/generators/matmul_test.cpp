@@ -155,5 +155,41 @@ TEST_F(Matmul, TheDraftOfABatchStartsOnce) {
             "b_resident=0,b_turned=0,m_outer=0,rows=25");
 }
 
+// One or two k tiles whose loops over rows make results: what is unrolled too far leaves the instruction cache, and too little
+// waits for the array.
+TEST_F(Matmul, TheDraftOfFewKTilesKnowsItsLoops) {
+    if (machine.name != "ax01") GTEST_SKIP() << "the cycles of one machine";
+    const auto prefers = [&](const std::string &op, const std::string &shape, const std::string &common,
+                             const std::string &better, const std::string &worse) {
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Evaluator evaluator(workload, machine);
+        const Point fast = Point::parse(common + better), slow = Point::parse(common + worse);
+        EXPECT_LT(evaluator.evaluate(fast).cycles, evaluator.evaluate(slow).cycles) << op << " " << better;
+        EXPECT_LT(workload->draft(machine, fast), workload->draft(machine, slow)) << op << " " << better;
+    };
+    const std::string in_pads =
+        "b_block=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_ends_apart=1,m_outer=0,pads_split=0,row_pass=0,slots=2,"
+        "sums_in_registers=0,b_resident=0,";
+    const std::string relu6 = "hardtanh(linear(x, w, b), max_val=6, min_val=0)";
+    prefers(relu6, "576x16,96x16,96", in_pads + "k_block=1,rows=192,weight_unroll=16,", "row_unroll=16", "row_unroll=32");
+    prefers(relu6, "576x16,96x16,96", in_pads + "k_block=1,rows=192,weight_unroll=16,", "row_unroll=16", "row_unroll=4");
+    prefers("relu(linear(x, w, b))", "896x64,64x64,64", in_pads + "k_block=2,weight_unroll=32,", "rows=448,row_unroll=32",
+            "rows=224,row_unroll=16");
+}
+
+// The sums over the k tiles, a bias and what is behind the product share the adder.
+TEST(MatmulOperators, BoundAllAdditions) {
+    const Machine machine = find_machine("ax01");
+    const auto bound = [&](const char *op, const char *shape) {
+        return find_operator(op).workload({{"shape", shape}})->bound(machine);
+    };
+    constexpr int64_t rows = 576 * 3, compares = 2;
+    const int64_t ii = static_cast<int64_t>(machine.vec.ii);
+    const char *relu6 = "hardtanh(linear(x, w, b), max_val=6, min_val=0)";
+    EXPECT_EQ(bound(relu6, "576x16,96x16,96").steady, ii * rows * (1 + compares));
+    EXPECT_EQ(bound(relu6, "576x96,96x96,96").steady, ii * rows * (1 + 2 + compares));
+    EXPECT_EQ(bound("gemm", "576x96x96").steady, ii * rows * 2);
+}
+
 }  // namespace
 }  // namespace atalla
