@@ -71,6 +71,7 @@ private:
         std::vector<std::optional<size_t>> first_uses(body.size());
         for (size_t at = 0; leaving != nullptr && ahead_ && at < body.size(); at++)
             first_uses[at] = first_use_in_next(body, at);
+        std::set<int> loaded;  // by loads that start together
         size_t loads_begin = 0, loads_end = std::numeric_limits<size_t>::max();
         for (size_t at = 0; at < body.size(); at++) {
             Node &node = body[at];
@@ -95,9 +96,15 @@ private:
                 } else {
                     Body start;
                     const std::vector<Channel> channels = code_.in_place(copy, start);
-                    // Loads that follow each other start together.
-                    const bool follows = ahead_ && copy.load && at > 0 && loads_end == out.size();
-                    if (!follows) loads_begin = out.size();
+                    // Loads that follow each other start together; those of one allocation may bring lanes of the same rows, in
+                    // their order.
+                    const bool follows =
+                        ahead_ && copy.load && at > 0 && loads_end == out.size() && !loaded.contains(copy.allocation);
+                    if (!follows) {
+                        loads_begin = out.size();
+                        loaded.clear();
+                    }
+                    loaded.insert(copy.allocation);
                     for (Node &n : start) out.push_back(std::move(n));
                     if (follows) fuse_starts(out, loads_begin);
                     if (copy.load) loads_end = out.size();

@@ -13,6 +13,7 @@
 #include "codegen/passes.h"
 #include "codegen/rings.h"
 #include "codegen/stream.h"
+#include "codegen/transfer_code.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -182,20 +183,67 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    std::vector<Tile> in_order(const PadLayout &layout) {
+    // `at_once`: all tiles come before anything uses them, so that their order within a pad is free.
+    std::vector<Tile> in_order(const PadLayout &layout, bool at_once) {
+        if (at_once && page_ > 0 && layout.block > 1 && !layout.even && begin_apart()) return tiles();
         if (inside_pages()) {
             if (!layout.even && change_groups())
                 exchange();
             else
                 mix_groups();
         }
-        if (page_ > 0 && !layout.even && layout.block > 1 && are_columns()) part_pads();
-        std::vector<Tile> tiles;
-        for (const auto &[turn, tile] : turns_) tiles.push_back(tile);
-        return tiles;
+        if (page_ > 0 && !layout.even && layout.block > 1 && (are_columns() || meet_in_groups())) part_pads();
+        return tiles();
     }
 
 private:
+    std::vector<Tile> tiles() const {
+        std::vector<Tile> all;
+        for (const auto &[turn, tile] : turns_) all.push_back(tile);
+        return all;
+    }
+    std::map<int, std::vector<Tile>> by_pad() const {
+        std::map<int, std::vector<Tile>> all;
+        for (const auto &[turn, tile] : turns_) all[tile.pad].push_back(tile);
+        return all;
+    }
+    void take(const std::map<int, std::vector<Tile>> &order) {
+        std::map<int, size_t> next;
+        for (auto &[turn, tile] : turns_) tile = order.at(tile.pad)[next[tile.pad]++];
+    }
+
+    // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
+    // worth the loops that the jump costs.
+    bool begin_apart() {
+        constexpr int64_t cycles_of_a_loop = 200, row_cycles = 2, least_gain = 8;  // one of so many cycles
+        constexpr size_t furthest = 64;
+        const std::map<int, std::vector<Tile>> plain = by_pad();
+        if (plain.size() < 2) return false;
+        const auto cost = [&](const std::map<int, std::vector<Tile>> &order) {
+            return row_cycles * served(order) + cycles_of_a_loop * static_cast<int64_t>(split_runs(tiles()).size());
+        };
+        int64_t least = cost(plain);
+        least -= least / least_gain;
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
+        std::optional<std::map<int, std::vector<Tile>>> best;
+        for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
+            auto apart = plain;
+            bool other = false;
+            for (auto &[pad, of_pad] : apart) {
+                if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
+                other = !other;
+            }
+            take(apart);
+            if (const int64_t cycles = cost(apart); cycles < least) {
+                least = cycles;
+                best = std::move(apart);
+            }
+        }
+        take(best ? *best : plain);
+        return best.has_value();
+    }
+
     int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
 
     bool inside_pages() const {
@@ -233,6 +281,14 @@ private:
         });
     }
 
+    // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
+    bool meet_in_groups() const {
+        const std::map<int, std::vector<Tile>> tiles = by_pad();
+        int64_t rows = 0;
+        for (const auto &[turn, tile] : turns_) rows += tile.rows;
+        return tiles.size() > 1 && served(tiles) == groups_ * rows;
+    }
+
     // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
     int64_t served(const std::map<int, std::vector<Tile>> &tiles) const {
         int64_t cycles = 0;
@@ -240,15 +296,16 @@ private:
         for (const auto &[pad, of_pad] : tiles) turns = std::max(turns, of_pad.size());
         for (size_t turn = 0; turn < turns; turn++)
             for (int row = 0, left = 1; left > 0; row++) {
-                std::map<int64_t, int64_t> of_group;
+                std::vector<int64_t> of_group(static_cast<size_t>(groups_), 0);
                 left = 0;
                 for (const auto &[pad, of_pad] : tiles)
                     if (turn < of_pad.size() && row < of_pad[turn].rows) {
-                        of_group[floor_mod(floor_div(of_pad[turn].mem + row * of_pad[turn].pitch, page_), groups_)]++;
+                        of_group[static_cast<size_t>(
+                            floor_mod(floor_div(of_pad[turn].mem + row * of_pad[turn].pitch, page_), groups_))]++;
                         left++;
                     }
                 int64_t longest = left;
-                for (const auto &[group, count] : of_group) longest = std::max(longest, groups_ * count);
+                for (const int64_t count : of_group) longest = std::max(longest, groups_ * count);
                 cycles += longest;
             }
         return cycles;
@@ -257,8 +314,7 @@ private:
     // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
     // later.
     void part_pads() {
-        std::map<int, std::vector<Tile>> plain;
-        for (const auto &[turn, tile] : turns_) plain[tile.pad].push_back(tile);
+        const std::map<int, std::vector<Tile>> plain = by_pad();
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
         constexpr int64_t least_gain = 10;  // one of so many cycles
@@ -283,9 +339,7 @@ private:
                 best = std::move(parted);
             }
         }
-        if (!best) return;
-        std::map<int, size_t> next;
-        for (auto &[turn, tile] : turns_) tile = (*best)[tile.pad][next[tile.pad]++];
+        if (best) take(*best);
     }
 
     // The order of pads that suits the first turn is that of all.
@@ -503,6 +557,11 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
     const Machine &machine = *kernel.machine;
     shape_fills(kernel, wanted);
     stack_allocations(kernel, wanted);
+    // Loads that stand alone in front of all loops; those that follow each other start together.
+    std::set<const Copy *> at_once;
+    const auto loads = [&](size_t at) { return at < kernel.body.size() && kernel.body[at].copy && kernel.body[at].copy->load; };
+    for (size_t at = 0; at < kernel.body.size(); at++)
+        if (loads(at) && !loads(at - 1) && !loads(at + 1)) at_once.insert(kernel.body[at].copy.get());
     for_each_node(kernel.body, [&](Node &node) {
         if (node.op && node.op->access) {
             node.op->pad = kernel.allocations[node.op->access->allocation].pad_of(node.op->access->row.constant);
@@ -512,7 +571,9 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             note_moved(*node.copy, allocation);
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            node.copy->tiles = Turns(node.copy->tiles, machine).in_order(layout != wanted.end() ? layout->second : PadLayout{});
+            node.copy->tiles =
+                Turns(node.copy->tiles, machine)
+                    .in_order(layout != wanted.end() ? layout->second : PadLayout{}, at_once.contains(node.copy.get()));
         }
     });
 }

@@ -2,6 +2,7 @@
 // of the DRAM.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "codegen/passes.h"
@@ -57,6 +58,60 @@ TEST(Turns, KeepTheOrderOfRowsWhereItIsWantedOrChangesNothing) {
             EXPECT_TRUE(first || before->second < tile.row) << rows << " rows of " << length;
             before->second = tile.row;
         }
+    }
+}
+
+// Planes of four pages, one in each of three pads, which all begin in one bank group.
+std::vector<Tile> tiles_of_planes(const Machine &machine, bool in_loop) {
+    constexpr int64_t planes = 3, rows = 512;
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "planes";
+    allocation.rows = planes * rows;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.tensor = copy.allocation = 0;
+    copy.boxes.push_back({0, 0, 32, {{planes, rows, rows * 32}, {rows, 1, 32}}});
+    if (in_loop) {
+        kernel.loops.push_back({"around", 2, -1, kernel.scalar("around")});
+        Loop loop;
+        loop.id = 0;
+        loop.extent = 2;
+        loop.body.push_back(std::move(copy));
+        kernel.body.push_back(std::move(loop));
+    } else {
+        kernel.body.push_back(std::move(copy));
+    }
+    place(kernel, {{"planes", {0, rows}}});
+    return in_loop ? kernel.body[0].loop->body[0].copy->tiles : kernel.body[0].copy->tiles;
+}
+
+// In front of all loops a pad begins later and takes its first tiles last; inside of one it is ahead for some turns.
+TEST(Turns, PadsThatWouldMeetInOneBankGroupBeginApart) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2;
+    constexpr size_t pads = 3;
+    for (const bool in_loop : {false, true}) {
+        const std::vector<Tile> tiles = tiles_of_planes(machine, in_loop);
+        ASSERT_EQ(tiles.size(), 16 * pads);
+        std::set<std::pair<int, int64_t>> moved;
+        std::map<int, int> backwards;
+        std::map<int, int64_t> before;
+        for (size_t turn = 0; turn < tiles.size() / pads; turn++) {
+            std::set<int64_t> groups;
+            for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
+                const Tile &tile = tiles[t];
+                groups.insert(tile.mem / page % machine.dram.groups);
+                moved.insert({tile.pad, tile.row});
+                backwards[tile.pad] += before.contains(tile.pad) && before[tile.pad] > tile.row;
+                before[tile.pad] = tile.row;
+            }
+            EXPECT_EQ(groups.size(), 2u) << "turn " << turn;
+        }
+        EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+        EXPECT_EQ(backwards[0] + backwards[2], 0);
+        EXPECT_EQ(backwards[1], in_loop ? 2 : 1);
     }
 }
 
