@@ -147,6 +147,7 @@ private:
             return image(q, st * plan_.strip_columns + rx + ry * (static_cast<int>(shape_.dilation_y) * columns_), t, yb, g, b);
         const int across = columns_ / plan_.strip_columns;
         const Expr in_block = strips.first + st / across * strips.rows + ry, column = st % across * plan_.strip_columns + rx;
+        if (patches_) return image(q, in_block, t, column, yb, g, b);
         if (shape_.channels_last)
             return image(q, column, image_row(in_block, t) + frame_.first_window(yb) * tap_tiles_, yb, g, b);
         return image(q, column, image_row(in_block, t), yb, g, b);
@@ -351,7 +352,7 @@ private:
     // As the pipeline sees the kernel: what a k tile takes from memory and what does not vary in it.
     std::vector<int64_t> f_extents() const {
         const int64_t out = shape_.out * shape_.groups;
-        if (shape_.rest_rows() > 0) return {shape_.k_tiles() * lanes, out};
+        if (shape_.packs_lanes()) return {shape_.k_tiles() * lanes, out};
         if (shape_.packed) return {folded_ ? taps_ * channel_tiles_ * in_ * lane_rows_ : taps_ * in_, out};
         return {taps_, folded_ ? in_ * shape_.kernel_y : in_of_group(), out};
     }
@@ -391,7 +392,9 @@ int64_t ConvolutionShape::band_places() const {
 int64_t ConvolutionShape::band_rows() const { return shared_columns() > 0 ? 1 : best_band(); }
 
 int64_t ConvolutionShape::best_band() const {
-    if (!packed || !rows_on_lanes() || channel_tiles() > 1 || 2 * band_places() < std::min<int64_t>(lanes, columns())) return 1;
+    if (!packed || patches() || !rows_on_lanes() || channel_tiles() > 1 ||
+        2 * band_places() < std::min<int64_t>(lanes, columns()))
+        return 1;
     // The image is turned for each band, and so many more rows of the kernel come.
     const auto cost = [&](int64_t count) {
         return rows() / count * tiles_of(width) * cycles_of_a_turn + count * out * kernel_x * beats_of_a_row;
@@ -403,7 +406,7 @@ int64_t ConvolutionShape::best_band() const {
 }
 
 int64_t ConvolutionShape::rest_rows() const {
-    if (!packed || !rows_on_lanes() || in < 2 || dilation_x > 1 ||
+    if (!packed || patches() || !rows_on_lanes() || in < 2 || dilation_x > 1 ||
         kernel_x > std::min<int64_t>(lanes, places_together * stride_x))
         return 0;
     const int64_t tiles = in * kernel_y / lanes, rest = in * kernel_y % lanes;
@@ -415,6 +418,7 @@ int64_t ConvolutionShape::rest_rows() const {
 }
 
 KernelElement ConvolutionShape::element_of(int64_t tile, int64_t lane) const {
+    if (patches()) return patch_element(tile, lane);
     if (shared_columns() > 0) return shared_element(tile, lane);
     const int64_t by_column = taps() * channel_tiles();
     if (tile < by_column) {

@@ -81,7 +81,11 @@ struct ConvolutionShape {
     Lane lane_row(const Lane &lane) const {
         return (lane + static_cast<int>(first_inside() + rest_rows())) % static_cast<int>(kernel_y);
     }
-    KernelElement element_of(int64_t tile, int64_t lane) const;  // of a lane of a k tile, with rest_rows() or shared_columns()
+    KernelElement element_of(int64_t tile, int64_t lane) const;  // of a lane of a k tile, with packs_lanes()
+    // Windows that do not overlap and meet no padding: the lanes of a k tile are so many whole rows of the kernel, one
+    // channel's after the other.
+    bool patches() const;
+    int64_t patch_rows() const { return std::min(lanes / kernel_x, window_rows()); }
     // Columns of the kernel that have no k tile of their own: the lanes behind the rows of the others' columns hold them. A
     // step's columns serve the same places of the image, so each of stride_x classes of columns, one step apart, has its own
     // rows of the kernel there, from one column of the kernel, `shared_distance` behind. All missing columns are of the last
@@ -136,7 +140,9 @@ struct ConvolutionShape {
     }
     // Do rows of 32 of a packed F follow each other?
     bool packs_whole_tiles() const { return rows_on_lanes() ? packs_lanes() : in % lanes == 0; }
-    bool packs_lanes() const { return rest_rows() > 0 || shared_columns() > 0; }  // the elements of F are those of element_of()
+    bool packs_lanes() const {
+        return rest_rows() > 0 || shared_columns() > 0 || patches();
+    }  // the elements of F are those of element_of()
     bool packs_by_pads() const { return packs_whole_tiles() && out % lanes == 0; }
     // Blocks of channels of a kernel as PyTorch has it that are in the pads at a time, to be turned: two where they are alike,
     // none filled up; else all if they do not take more than a quarter of the pads.
@@ -149,7 +155,9 @@ struct ConvolutionShape {
                (in % lanes == 0 ||
                 much * lanes * channel_tiles() * padded_height() * tiles_of(width) > machine.pad.count * machine.pad_rows());
     }
-    int64_t k_tiles() const { return taps() * channel_tiles() + rest_rows() - shared_columns(); }
+    int64_t k_tiles() const {
+        return patches() ? ceil_div(window_rows(), patch_rows()) : taps() * channel_tiles() + rest_rows() - shared_columns();
+    }
     // Is F packed as the matrices of a kernel for each channel?
     bool passes_matrices() const;
     ConvolutionDiagonal diagonal() const;
@@ -236,6 +244,7 @@ private:
     int64_t shared_distance(int64_t of_class, int64_t shared) const;
     bool reaches_in(int64_t of_class, int64_t shared) const;
     KernelElement shared_element(int64_t tile, int64_t lane) const;
+    KernelElement patch_element(int64_t tile, int64_t lane) const;
     bool shares_in_line() const;
     int64_t best_band() const;  // without regard to shared_columns()
     int64_t least_row_tiles() const { return (kernel_y + 32 / in - 1) / (32 / in); }

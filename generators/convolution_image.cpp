@@ -13,6 +13,7 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
     : shape_(shape),
       machine_(machine),
       folded_(shape.rows_on_lanes()),
+      patches_(shape.patches()),
       plan_(shape, point),
       in_(static_cast<int>(shape.in)),
       lane_rows_(static_cast<int>(shape.lane_window())),
@@ -20,7 +21,7 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       taps_y_(folded_ ? 1 : static_cast<int>(shape.kernel_y)),
       taps_x_(static_cast<int>(shape.kernel_x)),
       taps_(static_cast<int>(shape.taps())),
-      tap_tiles_(taps_x_ * channel_tiles_ + static_cast<int>(shape.rest_rows() - shape.shared_columns())),
+      tap_tiles_(static_cast<int>(shape.k_tiles()) / taps_y_),
       out_(static_cast<int>(shape.out)),
       columns_(static_cast<int>(shape.columns())),
       width_(static_cast<int>(shape.width)),
@@ -40,7 +41,7 @@ ConvolutionImage::ConvolutionImage(const ConvolutionShape &shape, const Machine 
       window_places_(round_up(columns_, static_cast<int>(ConvolutionShape::places_together))) {}
 
 std::vector<int64_t> ConvolutionImage::image_extents() const {
-    if (rest_ > 0) return {shape_.width * shape_.height * shape_.in * shape_.groups * shape_.images};
+    if (rest_ > 0 || patches_) return {shape_.width * shape_.height * shape_.in * shape_.groups * shape_.images};
     return plan_.in_line || rows_together_ > 1
                ? std::vector<int64_t>{shape_.width * shape_.height, shape_.in * shape_.groups * shape_.images}
                : shape_.x_extents();
@@ -48,7 +49,7 @@ std::vector<int64_t> ConvolutionImage::image_extents() const {
 
 Expr ConvolutionImage::element(const Expr &column, const Expr &row, const Expr &channel) const {
     const Expr plane = (b * groups() + g) * in_ + channel;
-    return rest_ > 0 ? x(column + width_ * (row + static_cast<int>(shape_.height) * plane)) : x(column, row, plane);
+    return rest_ > 0 || patches_ ? x(column + width_ * (row + static_cast<int>(shape_.height) * plane)) : x(column, row, plane);
 }
 
 // The image, a row of 32 channels for each place: brought as it is and turned. A place is stored for each column of the
@@ -62,6 +63,10 @@ void ConvolutionImage::define_image() {
     }
     if (plan_.in_line) {
         define_line();
+        return;
+    }
+    if (patches_) {
+        define_patches();
         return;
     }
     const int height = static_cast<int>(shape_.height), dilation_x = static_cast<int>(shape_.dilation_x);
@@ -266,6 +271,8 @@ KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &
         kernel.inputs.push_back({"bias", shape_.bias_extents()});
     }
     kernel.outputs = {{"Y", shape_.out_extents()}};
+    // The places of a column are in one pad.
+    if (patches_) kernel.lay_out(image, {0, int64_t{plan_.stored_rows} * tap_tiles_, true});
     if (image_by_channel() && !plan_.in_line) {
         kernel.layouts["raw"] = {0, (rows_brought() + missing_rows()) * tiles_of(width_)};
         for (const Func &func : shifted_) kernel.lay_out(func, kernel.layouts["raw"]);
@@ -305,6 +312,10 @@ void ConvolutionImage::schedule_image(Func out) {
     }
     if (plan_.in_line) {
         schedule_line(out);
+        return;
+    }
+    if (patches_) {
+        schedule_patches(out);
         return;
     }
     if (shape_.shared_columns() > 0) {

@@ -70,7 +70,8 @@ protected:
 
     const ConvolutionShape &shape_;
     const Machine &machine_;
-    const bool folded_;  // the kernel's rows are on lanes
+    const bool folded_;   // the kernel's rows are on lanes
+    const bool patches_;  // as they lie in memory
     const ConvolutionPlan plan_;
     const int in_, lane_rows_, channel_tiles_, taps_y_, taps_x_, taps_, tap_tiles_, out_, columns_, width_, stride_x_,
         padding_x_, step_y_, weight_unroll_;
@@ -104,7 +105,7 @@ private:
                                      const Halide::Expr &part, const Halide::Expr &channels, const Halide::Expr &block) const;
     // By channel, a whole image of blocks of 32 channels would take the rows of one pad.
     bool image_by_channel() const {
-        return !shape_.channels_last && by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_);
+        return !shape_.channels_last && !patches_ && by_channel(shape_.height * shape_.width) && (folded_ || !image_at_once_);
     }
     std::vector<Halide::RDom> borders() const;
     int image_rows() const {
@@ -116,7 +117,8 @@ private:
         return rows_together_ == 1 ? image_rows() : ceil_div(static_cast<int>(shape_.height), rows_together_);
     }
     bool missing_rows() const {
-        return folded_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1 && rest_ == 0;
+        return folded_ && !patches_ && channel_tiles_ * lane_rows_ != static_cast<int>(shape_.kernel_y) && band_ == 1 &&
+               rest_ == 0;
     }
     int raw_rows() const {
         return (plan_.stored_rows - 1) * static_cast<int>(shape_.stride_y) +
@@ -129,6 +131,10 @@ private:
     // Places in line: planes for each column of the kernel and block of channels, whose places follow each other.
     void define_line();
     void schedule_line(Halide::Func out);
+    // Windows that do not overlap.
+    void define_patches();
+    void schedule_patches(Halide::Func out);
+    bool tiles_follow() const { return shape_.kernel_y / shape_.patch_rows() > plan_.rows; }
     // Columns of the kernel that share k tiles: the image's places with lanes of another column, in line.
     void define_shifted();
     void define_columns();
@@ -155,6 +161,7 @@ private:
     std::vector<Halide::RDom> cut_windows_;
     // In line: columns of the kernel, places of a block, blocks that come together, such groups, blocks of channels.
     Halide::RDom line_from{0, taps_x_, 0, line_lanes_, 0, line_chunk_, 0, line_chunks_, 0, channel_tiles_, "line_from"};
+    std::vector<Halide::RDom> patch_rows_;  // of windows that do not overlap: lanes, rows of the result, k tiles, channels
     // Shared columns: the image from some columns on, for each class, and the channels of each; places at the edge.
     std::vector<Halide::Func> shifted_;
     std::vector<int> shifted_channels_;

@@ -449,7 +449,8 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.family = "convolution";
     row.card.algorithm =
         "a product without an im2col in memory: lanes are 32 input channels, or of at most 16 the channels of several rows of "
-        "the kernel, or of all rows that some rows of the result read; products in float32, rounded, added over blocks of "
+        "the kernel, or of all rows that some rows of the result read, or rows of it as "
+        "they lie in memory where windows do not overlap; products in float32, rounded, added over blocks of "
         "channels, then columns, then rows of the kernel; depthwise convolutions are windows over planes, products and sums of "
         "32 planes in bf16, or with packed weights rows of planes that pass matrices with the kernel along their diagonals";
     row.card.space =

@@ -87,6 +87,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     const int64_t apart = point["image_at_once"] ? (plan.blocks - 1) * plan.block_step * shape.stride_y : 0;
     const int64_t raw = apart + image_reach(shape, plan) + 1;
     int64_t all = rows * image_columns(shape) * (shape.kernel_x * channel_tiles + shape.rest_rows());
+    if (shape.patches()) all = round_up(shape.columns(), machine.pad.count) * plan.stored_rows * shape.k_tiles();
     if (shape.shared_columns() > 0) all = (rows * shape.columns() + 2 * lanes) * shape.k_tiles();
     if (point["in_line"])
         all = (plan.stored_places() + (shape.dilation_y * (shape.kernel_y - 1) + 1) * shape.width) * shape.kernel_x *
@@ -100,7 +101,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
                   together = !point["image_at_once"] && shape.channels_one_by_one(machine) ? one_by_one : channel_tiles;
     if (point["in_line"])
         all += 2 * shape.line_blocks() * lanes;
-    else
+    else if (!shape.patches())
         all += raw * tiles_of(shape.width) * (shape.rows_on_lanes() ? planes_brought : lanes * together);
     if (shape.rest_rows() > 0)
         all += (plan.blocks > 1 ? 2 : 1) * shape.rest_rows() * plan.rows *
@@ -280,6 +281,10 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
             "With channels innermost nothing is turned: each block brings its rows, and results leave 32 channels at a time, "
             "those of strips of two sizes together.",
             [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] != point["back_at_end"]; });
+    if (shape.patches())
+        space.constraint("patches", {"image_at_once", "weight_unroll"},
+                         "Patches come for each block, and weights are in straight-line code.",
+                         [](const Point &point) { return !point["image_at_once"] && point["weight_unroll"] == lanes; });
     if (kernels_stream)
         space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
                          "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, "

@@ -72,6 +72,23 @@ TEST(Convolution, ColumnsShareTiles) {
     check_sampled_points(calls, "shared", 3, [](const Workload &, const Machine &) {});
 }
 
+// Patches of the image come as lanes: whole vectors of two, three or four rows of the kernel, those of several channels in one,
+// vectors that rows do not fill and a last one with fewer; kernels of a row of 32 and of steps wider than they are, images that
+// are wider or higher than their patches, in several blocks, groups and images, beginning with a bias.
+TEST(Convolution, RowsOfPatchesAreLanes) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x64x96,40x3x16x16,40"}, {"stride", "16"}},
+        {{"shape", "2x2x30x31,6x2x9x10"}, {"stride", "10,11"}},
+        {{"shape", "1x6x32x42,8x3x8x8"}, {"groups", "2"}, {"stride", "8"}},
+        {{"shape", "1x3x20x40,6x3x3x9"}, {"stride", "5,9"}},
+        {{"shape", "1x2x66x130,32x2x32x32"}, {"stride", "32"}},
+        {{"shape", "1x1x17x66,4x1x2x14,4"}, {"stride", "2,14"}},
+    };
+    check_sampled_points(calls, "packed", 4, [](const Workload &workload, const Machine &) {
+        EXPECT_EQ(workload.inputs().at(1).extents.front(), lanes);
+    });
+}
+
 // All columns of the kernel share one k tile: with and without a window in front of each row, of kernels as wide as a step, in
 // several blocks, groups and images, beginning with a bias.
 TEST(Convolution, LanesAreWholeWindows) {
