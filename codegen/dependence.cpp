@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 namespace atalla::codegen {
@@ -224,7 +225,8 @@ private:
             for (const auto &[site, other] : accesses_[op.orders])
                 if (ops_[site.op].opcode == Opcode::vreg_st)
                     edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
-            if (const auto w = barrier_.find(op.orders); w != barrier_.end()) edge(w->second, i, iteration, 0);
+            // What stays behind this stays behind a wait for other transfers, too.
+            if (held_.contains(op.orders)) edge(barrier_.at(op.orders), i, iteration, 0);
             barrier_[op.orders] = {i, iteration};
         } else if (is_transfer(op)) {
             for (const auto &[site, other] : accesses_[op.orders]) {
@@ -253,6 +255,7 @@ private:
             if (const auto w = barrier_.find(op.orders); w != barrier_.end())
                 edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
             barrier_[op.orders] = {i, iteration};
+            if (op.holds) held_.insert(op.orders);
         }
     }
 
@@ -340,6 +343,7 @@ private:
     std::optional<Site> push_;
     std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
     std::map<int, Site> barrier_, engine_, side_engine_;
+    std::set<int> held_;  // allocations of whose barriers one is a wait for transfers of another
     std::vector<Site> waits_for_all_;
     std::array<std::vector<Site>, 2> transfers_;  // loads, stores
 };

@@ -138,6 +138,7 @@ struct Op {
     std::map<int, Reg> loop_values;
     // Waits (or.s x0, ...) and fences: the allocation whose accesses may not move across.
     int32_t orders = -1;
+    bool holds = false;  // a wait for transfers of another allocation than the one that it orders
     bool fence = false;  // the stores before it must have landed
     // A branch out of line: these run when src[0] is not zero, and the code goes on behind the branch's packet. They touch
     // registers that nothing else in the block does.

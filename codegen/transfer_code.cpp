@@ -271,6 +271,7 @@ void TransferCode::wait(const std::vector<Channel> &channels, std::optional<int>
             Op op = binary(Opcode::or_s, zero_scalar, first, second);
             op.orders = c.copy->scratch ? -1 : allocation.value_or(c.copy->allocation);
             op.ahead = late;
+            op.holds = allocation.has_value();
             out.push_back(op);
         }
     }
