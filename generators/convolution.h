@@ -41,7 +41,8 @@ struct ConvolutionShape {
     int64_t stride_y = 1, stride_x = 1, dilation_y = 1, dilation_x = 1;
     int64_t padding_y = 0, padding_x = 0, padding_end_y = 0, padding_end_x = 0;  // zeros in front of the image and behind it
     bool bias = false;
-    Epilogue epilogue;  // behind each result
+    Epilogue epilogue;        // behind each result
+    LaneCount epilogue_work;  // of a vector of results
     // F is [groups * out][kernel_y][kernel_x][in]; with rows on lanes [groups *
     // out][band_rows()][kernel_x][channel_tiles()][in][lane_window()], zero where the kernel has no row. With rest_rows() or
     // shared_columns() it is [groups * out][k_tiles()][32], whose elements are those of element_of(). The output channels are

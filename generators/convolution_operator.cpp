@@ -385,6 +385,7 @@ std::unique_ptr<Workload> make_with(const WorkloadRequest &request, const Epilog
     if (request.attributes.contains("transposed"))
         demand(!request.flag("transposed"), "transposed convolutions are not supported");
     shape.epilogue = epilogue;
+    shape.epilogue_work = epilogue.operations();
     shape.shares = layout == "shared";
     shape.packed = layout == "packed" || shape.shares;
     shape.banded = layout == "banded";

@@ -401,10 +401,20 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
                                            : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
     constexpr double part = 150;  // the waits and slots of a part of a kernel
     const double parts = part * static_cast<double>(point["kernel_parts"] - 1);
+    // Results of rows of kernels have what is behind them in line, where it waits for its masks and adds to their code.
+    double behind = 0;
+    if (shape.epilogue && channels > 0) {
+        constexpr double in_line_code = 0.5, waits = 1.3;
+        const LaneCount &work = shape.epilogue_work;
+        behind = waits * strip * static_cast<double>(machine.vec.ii) *
+                 std::max({static_cast<double>(work.work.adds), static_cast<double>(work.work.muls),
+                           static_cast<double>(work.work.adds + work.work.muls + work.copies) / 2});
+        strip_code += in_line_code * strip * static_cast<double>(work.all());
+    }
     const double strip_misses =
         machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;
     return static_cast<double>(shape.k_tiles()) * visit + strip * (point["sums_in_registers"] ? 1 : pad_result) +
-           (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses + parts;
+           (point["first_apart"] ? 0 : strip * clear) + strip_overhead + strip_misses + parts + behind;
 }
 
 double convolution_draft(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
