@@ -100,6 +100,24 @@ TEST(Convolution, WithPointwiseOperatorsBehind) {
               "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
 }
 
+// What is behind rows of kernels is part of a strip's code: with many channels the nest leaves the instruction cache.
+TEST(Convolution, TheDraftCountsWhatIsBehindTheResults) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("hardtanh(conv2d(x, w, b, stride=2, padding=1, weight_layout=packed), min_val=0, max_val=6)")
+            .workload({{"shape", "1x3x48x48,32x3x3x3,32"}});
+    const auto point = [](int channels) {
+        return Point::parse(
+            fmt::format("back_at_end=1,channels={},first_apart=1,image_at_once=0,in_line=0,in_parts=0,kernel_parts=1,"
+                        "row_unroll=1,rows=24,rows_together=0,strip_columns=24,strip_rows=1,strips_alike=1,"
+                        "sums_in_registers=1,weight_unroll=32",
+                        channels));
+    };
+    const Evaluator evaluator(workload, machine);
+    EXPECT_LT(evaluator.evaluate(point(8)).cycles, evaluator.evaluate(point(32)).cycles);
+    EXPECT_LT(workload->draft(machine, point(8)), workload->draft(machine, point(32)));
+}
+
 // With channels innermost what is behind the sums is a loop of its own for all strips of 32 channels, of one size or of two, or
 // of a single strip is beside its sums.
 TEST(Convolution, PointwiseOperatorsBehindPlacesOfAllStrips) {

@@ -46,6 +46,18 @@ class Rotation(nn.Module):
         return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles), angles)).flatten(-2)
 
 
+class Offsets(nn.Module):
+    """Rows of odd length that a row is added to: it is repeated in memory, between kernels that have tensors there."""
+
+    def __init__(self):
+        super().__init__()
+        self.row = nn.Parameter(torch.randn(500))
+
+    def forward(self, x):
+        y = x + self.row
+        return y, torch.softmax(y, -1) + self.row, y.sum(-1)
+
+
 class Distances(nn.Module):
     def forward(self, x, y):
         return torch.cdist(x, y)
@@ -62,6 +74,7 @@ MODULES = {
     "generator": (nn.Sequential(nn.ConvTranspose2d(8, 16, 4, stride=2, padding=1), nn.BatchNorm2d(16), nn.Tanh(), nn.PixelShuffle(2)), f32(1, 8, 5, 5)),
     "volume": (nn.Sequential(nn.Conv3d(2, 8, 3, padding=1), nn.ReLU(), nn.MaxPool3d(2), nn.Upsample(scale_factor=2, mode="trilinear")), f32(1, 2, 4, 6, 6)),
     "columns": (nn.Unfold(3, padding=1), f32(1, 4, 6, 6)),
+    "offsets": (Offsets(), f32(96, 500)),
     "distances": (Distances(), f32(1, 5, 16), f32(1, 7, 16)),
     "bilinear": (nn.Bilinear(8, 16, 12), f32(3, 8), f32(3, 16)),
     "shrunk": (nn.Softshrink(), f32(4, 40)),
