@@ -192,22 +192,29 @@ public:
             else
                 mix_groups();
         }
-        if (page_ > 0 && !layout.even && layout.block > 1 && (are_columns() || meet_in_groups())) part_pads();
+        if (page_ > 0 && !layout.even && layout.block > 1) {
+            if (are_columns())
+                part_pads([this](const Order &order) { return served(order); });
+            else if (meet_in_groups())
+                part_pads([this](const Order &order) { return with_code(order); });
+        }
         return tiles();
     }
 
 private:
+    using Order = std::map<int, std::vector<Tile>>;  // of each pad's tiles
+
     std::vector<Tile> tiles() const {
         std::vector<Tile> all;
         for (const auto &[turn, tile] : turns_) all.push_back(tile);
         return all;
     }
-    std::map<int, std::vector<Tile>> by_pad() const {
-        std::map<int, std::vector<Tile>> all;
+    Order by_pad() const {
+        Order all;
         for (const auto &[turn, tile] : turns_) all[tile.pad].push_back(tile);
         return all;
     }
-    void take(const std::map<int, std::vector<Tile>> &order) {
+    void take(const Order &order) {
         std::map<int, size_t> next;
         for (auto &[turn, tile] : turns_) tile = order.at(tile.pad)[next[tile.pad]++];
     }
@@ -215,18 +222,15 @@ private:
     // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
     // worth the loops that the jump costs.
     bool begin_apart() {
-        constexpr int64_t cycles_of_a_loop = 200, row_cycles = 2, least_gain = 8;  // one of so many cycles
+        constexpr int64_t least_gain = 8;  // one of so many cycles
         constexpr size_t furthest = 64;
-        const std::map<int, std::vector<Tile>> plain = by_pad();
+        const Order plain = by_pad();
         if (plain.size() < 2) return false;
-        const auto cost = [&](const std::map<int, std::vector<Tile>> &order) {
-            return row_cycles * served(order) + cycles_of_a_loop * static_cast<int64_t>(split_runs(tiles()).size());
-        };
-        int64_t least = cost(plain);
+        int64_t least = with_code(plain);
         least -= least / least_gain;
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
-        std::optional<std::map<int, std::vector<Tile>>> best;
+        std::optional<Order> best;
         for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
             auto apart = plain;
             bool other = false;
@@ -234,14 +238,19 @@ private:
                 if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
                 other = !other;
             }
-            take(apart);
-            if (const int64_t cycles = cost(apart); cycles < least) {
+            if (const int64_t cycles = with_code(apart); cycles < least) {
                 least = cycles;
                 best = std::move(apart);
             }
         }
         take(best ? *best : plain);
         return best.has_value();
+    }
+    // The cycles of tiles in an order, with those of the loops over them.
+    int64_t with_code(const Order &order) {
+        constexpr int64_t cycles_of_a_loop = 400, row_cycles = 2;
+        take(order);
+        return row_cycles * served(order) + cycles_of_a_loop * static_cast<int64_t>(split_runs(tiles()).size());
     }
 
     int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
@@ -283,14 +292,14 @@ private:
 
     // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
     bool meet_in_groups() const {
-        const std::map<int, std::vector<Tile>> tiles = by_pad();
+        const Order tiles = by_pad();
         int64_t rows = 0;
         for (const auto &[turn, tile] : turns_) rows += tile.rows;
         return tiles.size() > 1 && served(tiles) == groups_ * rows;
     }
 
     // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
-    int64_t served(const std::map<int, std::vector<Tile>> &tiles) const {
+    int64_t served(const Order &tiles) const {
         int64_t cycles = 0;
         size_t turns = 0;
         for (const auto &[pad, of_pad] : tiles) turns = std::max(turns, of_pad.size());
@@ -313,14 +322,15 @@ private:
 
     // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
     // later.
-    void part_pads() {
-        const std::map<int, std::vector<Tile>> plain = by_pad();
+    template <class Cost>
+    void part_pads(Cost cost) {
+        const Order plain = by_pad();
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
         constexpr int64_t least_gain = 10;  // one of so many cycles
-        int64_t least = served(plain);
+        int64_t least = cost(plain);
         least -= least / least_gain;
-        std::optional<std::map<int, std::vector<Tile>>> best;
+        std::optional<Order> best;
         for (size_t ahead = 1; 2 * ahead <= turns; ahead++) {
             auto parted = plain;
             bool fits = turns % (2 * ahead) == 0;
@@ -334,12 +344,12 @@ private:
                 }
             }
             if (!fits) continue;
-            if (const int64_t cycles = served(parted); cycles < least) {
+            if (const int64_t cycles = cost(parted); cycles < least) {
                 least = cycles;
                 best = std::move(parted);
             }
         }
-        if (best) take(*best);
+        take(best ? *best : plain);
     }
 
     // The order of pads that suits the first turn is that of all.

@@ -19,6 +19,8 @@ CALLS = [
     ("ax01", "relu", "262144", "", None),
     ("ax01", "add", "65536,65536", "", None),
     ("ax01", "add", "100352,100352", "", None),
+    ("ax01", "add", "1000x1000,1000", "", None),
+    ("ax01", "add", "12x197x197,1x197x197", "", None),
     ("ax01", "gelu", "65536", "", None),
     ("ax01", "permute", "8x128x12x64", "--dims 0,2,1,3", None),
     ("ax01", "slice", "512x512", "--dim 0 --start 64 --end 320", None),
