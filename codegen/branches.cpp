@@ -97,6 +97,10 @@ private:
             idle.opcode = Opcode::or_s;
             idle.dst = zero_scalar;
             idle.src = {zero_scalar, zero_scalar};
+            // Code out of line returns behind the packet that branches to it.
+            const auto place = static_cast<int>(first - packets.begin());
+            for (Block &side : blocks_)
+                if (side.from_block == static_cast<int>(b) && side.from_packet >= place) side.from_packet += fillers;
             packets.insert(first, static_cast<size_t>(fillers), OpGroup{idle});
             return;
         }

@@ -177,6 +177,17 @@ TEST_F(Matmul, TheDraftOfFewKTilesKnowsItsLoops) {
             "rows=224,row_unroll=16");
 }
 
+// Packets are put between the results' transfers of a block and its end, behind which code out of line returns.
+TEST_F(Matmul, ReturnsBehindThePacketThatBranches) {
+    if (machine.name != "ax01-psum") GTEST_SKIP() << "the code of one machine";
+    const Evaluator evaluator(find_operator("baddbmm").workload({{"shape", "3x70,3x3x32,3x32x70"}}), machine);
+    const Point point = Point::parse(
+        "b_block=1,b_resident=0,b_row_major=0,b_turned=1,blocks_unrolled=0,k_alike=0,k_block=1,k_ends_apart=0,m_outer=1,"
+        "pads_split=0,row_pass=0,row_unroll=1,rows=3,slots=2,sums_in_registers=1,weight_unroll=32");
+    EXPECT_EQ(evaluator.evaluate(point).status, Evaluation::Ok);
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // The sums over the k tiles, a bias and what is behind the product share the adder.
 TEST(MatmulOperators, BoundAllAdditions) {
     const Machine machine = find_machine("ax01");
