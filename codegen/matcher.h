@@ -193,8 +193,8 @@ private:
     std::map<std::string, RegisterArray> arrays_;
     std::map<std::string, Value> named_;  // lets
     std::map<std::string, int> allocations_, tensors_;
-    std::map<std::string, int64_t>
-        scratch_;  // what lies in memory where the first result will be, and the element it begins at
+    // What lies in memory where the first result will be, and the element it begins at.
+    std::map<std::string, int64_t> scratch_;
     int64_t scratch_elements_ = 0, result_elements_ = 0;  // how far both reach
     std::map<std::string, Reg> numbered_;                 // value numbering inside a straight line
     std::map<std::pair<int, LinearForm>, Reg> loaded_;    // the same for rows of allocations

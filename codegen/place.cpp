@@ -246,7 +246,7 @@ private:
         take(best ? *best : plain);
         return best.has_value();
     }
-    // The cycles of tiles in an order, with those of the loops over them.
+    // The cycles of tiles in an order, which they are left in, with those of the loops over them.
     int64_t with_code(const Order &order) {
         constexpr int64_t cycles_of_a_loop = 400, row_cycles = 2;
         take(order);

@@ -405,11 +405,8 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     double behind = 0;
     if (shape.epilogue && channels > 0) {
         constexpr double in_line_code = 0.5, waits = 1.3;
-        const LaneCount &work = shape.epilogue_work;
-        behind = waits * strip * static_cast<double>(machine.vec.ii) *
-                 std::max({static_cast<double>(work.work.adds), static_cast<double>(work.work.muls),
-                           static_cast<double>(work.work.adds + work.work.muls + work.copies) / 2});
-        strip_code += in_line_code * strip * static_cast<double>(work.all());
+        behind = waits * strip * static_cast<double>(machine.vec.ii) * static_cast<double>(shape.epilogue_work.shared());
+        strip_code += in_line_code * strip * static_cast<double>(shape.epilogue_work.all());
     }
     const double strip_misses =
         machine.timed() && point["sums_in_registers"] ? 2 * std::max(0.0, strip_code - capacity) * miss : 0;

@@ -89,12 +89,9 @@ double epilogue_operations(const GemmShape &shape) {
     const int in_expression = shape.epilogue && !shape.staged ? in_a_call * shape.epilogue->calls() : 0;
     return shape.bias + 2 * shape.relu + 2 * shape.addend + (shape.alpha != 1) + in_expression;
 }
-// Cycles of adder and multiplier, which share what either can do.
+// Cycles of adder and multiplier.
 double shared_cycles(const Machine &machine, const LaneCount &count) {
-    const int64_t both = count.work.adds + count.work.muls + count.copies;
-    return static_cast<double>(machine.vec.ii) *
-           std::max(
-               {static_cast<double>(count.work.adds), static_cast<double>(count.work.muls), static_cast<double>(both) / 2});
+    return static_cast<double>(static_cast<int64_t>(machine.vec.ii) * count.shared());
 }
 // Those of an expression in a loop of its own, a row.
 double staged_cycles(const GemmShape &shape, const Machine &machine) {

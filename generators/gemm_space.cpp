@@ -212,8 +212,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         });
     space.constraint("transfers along k", {"b_row_major", "k_block"},
                      "There are several k tiles. Where the last one is not whole, each tile of a row has a transfer of its "
-                     "own, and there are "
-                     "registers for a few.",
+                     "own, and there are registers for a few.",
                      [k_tiles, whole = shape.k % lanes == 0](const Point &point) {
                          constexpr int64_t most_transfers = 16;
                          return point["b_row_major"] == 0 || (k_tiles > 1 && (whole || point["k_block"] <= most_transfers));

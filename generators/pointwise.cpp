@@ -132,9 +132,7 @@ double PointwiseWorkload::draft(const Machine &machine, const Point &point) cons
     constexpr double start = 850, waits = 1.06, short_turn = 2.7, long_turn = 37, in_order = 1.4, loop_start = 31,
                      transfer = 27, code_of_transfer = 12, made_of_rows = 450;
     const int64_t operations = unrolled * count_.all();
-    const double lane = waits * (operations > most_reordered ? in_order : 1) *
-                        static_cast<double>(std::max(
-                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
+    const double lane = waits * (operations > most_reordered ? in_order : 1) * static_cast<double>(count_.shared()) *
                         static_cast<double>(machine.vec.ii);
     const double turn = operations > most_overlapped ? long_turn : short_turn;
     // Of a row that is not straight-line code the loop starts anew in each row.
@@ -187,10 +185,7 @@ double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &poin
     bool alike = false;
     for (int64_t count = tiles; count <= tiles + tiles / 2; count++)
         alike = alike || (point["parts"] == 1 && share % count == 0);
-    const double lane = waits *
-                        static_cast<double>(std::max(
-                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
-                        static_cast<double>(machine.vec.ii);
+    const double lane = waits * static_cast<double>(count_.shared()) * static_cast<double>(machine.vec.ii);
     const double moved = beats * static_cast<double>(run.operands + 1) * (alike ? 1 : around) *
                          (1 + few_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
     const auto vectors = static_cast<double>(t.vectors()), numbers = static_cast<double>(run.numbers);
@@ -217,10 +212,7 @@ double PointwiseWorkload::draft_of_patterns(const Machine &machine, const Point 
                              : page > 2 * part ? quarter_of_page
                                                : 1) *
                             (1 + half_the_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
-    const double lane = waits *
-                        static_cast<double>(std::max(
-                            {count_.work.adds, count_.work.muls, (count_.work.adds + count_.work.muls + count_.copies) / 2})) *
-                        static_cast<double>(machine.vec.ii);
+    const double lane = waits * static_cast<double>(count_.shared()) * static_cast<double>(machine.vec.ii);
     // Rows of images begin inside beats.
     const bool inside = run.in_images() && run.elements % (machine.sdma.beat / 2) != 0;
     const double beats = (inside ? 3 : beats_of_vector) * static_cast<double>(run.operands + 1), moved = beats * slowdown;

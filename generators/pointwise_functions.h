@@ -1,6 +1,7 @@
 // The pointwise operators: for each its ATen overloads, the computation in the machine's bf16 operations, and the exact value.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -46,6 +47,8 @@ struct LaneCount {
     LaneWork work;
     int64_t copies = 0;  // what the adder and the multiplier can do
     int64_t all() const { return work.adds + work.muls + work.exps + copies; }
+    // Of the busier of adder and multiplier, which share the copies.
+    int64_t shared() const { return std::max({work.adds, work.muls, (work.adds + work.muls + copies) / 2}); }
 };
 LaneCount count_lane_operations(const Halide::Expr &e);
 // The same by the variables that they depend on.
