@@ -10,6 +10,7 @@
 #include "codegen/masks.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
+#include "codegen/promote.h"
 #include "codegen/separate_registers.h"
 #include "codegen/share_rows.h"
 #include "codegen/skew.h"
@@ -123,6 +124,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     share_rows(kernel);
+    if (options.optimize && machine.timed()) promote_sums(kernel);
     dump("match", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) skew(kernel, options.layouts);
     dump("skew", [&] { return to_string(kernel); });

@@ -96,6 +96,7 @@ public:
                     ? static_cast<int>(std::min<int64_t>(point["row_pass"], rows_))
                     : rows_),
           whole_(k_block_ == k_tiles_),
+          k_outer_(point.contains("k_outer") && point["k_outer"] != 0),
           m_outer_(point["m_outer"] != 0),
           row_major_(point["b_row_major"] != 0),
           a_resident_(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks_ > 1),
@@ -117,6 +118,9 @@ public:
             throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_))
             throw Error("gemm: k_block must divide the k tiles, and B cannot stay in the pads with it");
+        if (k_outer_ && (whole_ || !m_outer_ || !shape.batch.empty() || shape.makes_rows() || shape.blocked_sums ||
+                         !shape.b_transposed || n_size_ % lanes != 0 || in_passes()))
+            throw Error("gemm: only whole blocks of columns of one product, within a block of rows, wait for further k tiles");
         if (in_passes() && (rows_ % pass_ != 0 || point["sums_in_registers"] == 0))
             throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
         if (in_passes() && (staged_ || !shape.operands.empty()))
@@ -248,6 +252,12 @@ private:
             sums_ = C(args({n, m}));
             return;
         }
+        if (k_outer_) {
+            C(n, m, nb) = start;
+            C(n, m, nb) = strict_float(C(n, m, nb) + bf16(P(nb * lanes + n, m, r)));
+            sums_ = C(n % lanes, m, n / lanes);
+            return;
+        }
         if (!ends_apart()) {
             C(args({n, m})) = start;
             C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
@@ -365,6 +375,8 @@ private:
             Bs.compute_at(sums(), r);
         else if (whole_ && (shape_.b_transposed || !b_resident_))
             Bs.compute_at(columns());
+        else if (k_outer_)
+            Bs.compute_at(C, nb).hoist_storage(C, ro).ring_buffer(2);
         else if (!whole_)
             Bs.compute_at(sums(), ro);
         if (whole_ && !in_passes() && !shape_.makes_rows() && !a_resident_) two_slots(As, row_blocks_);
@@ -440,6 +452,7 @@ private:
 
     void schedule_product() {
         if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : E);
+        if (k_outer_) return schedule_waiting_sums();
         if (!has_sums()) return;
         C.compute_at(block()).vectorize(n, lanes).bound_extent(n, lanes);
         if (has_updates()) schedule_updates();
@@ -458,13 +471,26 @@ private:
         }
     }
 
+    // The sums of all columns of a block of rows wait in the pads while blocks of k tiles pass, those of a visit in registers.
+    void schedule_waiting_sums() {
+        const int quantum = static_cast<int>(machine_.pad.count);
+        C.compute_at(block_of_rows()).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        if (rows_ % quantum == 0) C.split(m, m, mu, quantum);
+        schedule_weights(W);
+        schedule_rows(P, C);
+        in_registers({W, P});
+        W.compute_at(C, ri);
+        C.update().split(r, ro, ri, k_block_).split(m, m, mu, rows_).reorder({n, mu, m, ri, nb, ro}).vectorize(n, lanes);
+        in_pads({C});
+    }
+
     void schedule_weights(Func weights) {
         weights.vectorize(k, lanes).bound_extent(w, lanes);
         const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
         if (weight_unroll > 1) weights.split(w, w, wi, weight_unroll);
     }
     void schedule_rows(Func product, Func consumer) {
-        product.compute_at(consumer, m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
+        product.compute_at(consumer, k_outer_ ? mu : m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
     }
     void schedule_tile(Func weights, Func product, Func consumer) {
         schedule_weights(weights);
@@ -547,7 +573,10 @@ private:
             in_pads({Ds});
         }
         const int row_unroll = static_cast<int>(point_["row_unroll"]);
-        if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
+        // Sums that wait go round the pads.
+        if (const int quantum = static_cast<int>(machine_.pad.count); k_outer_ && rows_ % quantum == 0)
+            E.split(m, m, mu, quantum);
+        else if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
             for (Func f : shape_.blocked_sums ? std::vector<Func>{G, C} : std::vector<Func>{C}) {
                 if (has_sums()) f.split(m, m, mu, row_unroll);
                 if (has_updates()) f.update().split(m, m, mu, row_unroll);
@@ -597,7 +626,7 @@ private:
             for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
         // several.
-        if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_tiles_ : 1);
+        if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_block_ : 1);
     }
 
     const GemmPipeline *const reader_;  // of the rows, where they are no result of the kernel
@@ -605,7 +634,7 @@ private:
     const Machine &machine_;
     const Point &point_;
     const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
-    const bool whole_, m_outer_, row_major_, a_resident_, b_resident_;
+    const bool whole_, k_outer_, m_outer_, row_major_, a_resident_, b_resident_;
     const bool staged_ = shape_.staged;
     int stored_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};

@@ -61,8 +61,10 @@ constexpr double apart_code = 110, apart_row_code = 2.3, missed_straight = 2.1;
 constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, long_bytes_per_cycle = 28.8, row_major_cost = 1.41,
                  few_rows_cost = 1.04, not_ahead = 1.15;
 constexpr double transfer_latency = 170;
+// Of a row of sums that wait in the pads while other columns pass: its load and its store.
+constexpr double waiting_row_cost = 2.2;
 // Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096.
-constexpr double one_group_cost = 1.75, one_bank_cost = 1;
+constexpr double one_group_cost = 1.75, one_bank_cost = 1, page_a_row_cost = 3;
 // In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
 constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
 
@@ -111,7 +113,8 @@ double row_order_cost(const GemmShape &shape, const Machine &machine, const Poin
     // B as [k][n] comes along its own rows, in whatever order its transposed tiles lie.
     const int64_t row = 2 * (shape.b_transposed ? shape.k : shape.n), page = machine.dram.row_bytes,
                   apart = point["b_block"] * row;
-    if (!point["b_row_major"] || !shape.b_transposed) return row < page ? 1 : one_group_cost;
+    if (!shape.b_transposed) return row < page ? 1 : one_group_cost;
+    if (!point["b_row_major"]) return row < page ? 1 : page_a_row_cost;
     constexpr int64_t rows_of_a_page = 8;
     if (apart < page) return point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
     // Each pad is in a page of its own. Blocks begin anywhere in one.
@@ -168,7 +171,10 @@ struct Code {
             return;
         }
         if (straight) visit -= weight_code * weights;
-        all = visit + static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) +
+        // Sums that wait in the pads are loaded in front of their visits and stored behind them.
+        const double waiting = plan.k_outer ? result_code * unrolled : 0;
+        all = visit + waiting +
+              static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) +
               (result_code + epilogue_code * epilogue) * unrolled + loop_code * static_cast<double>(loops) +
               (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
         if (!shape.b_transposed && !plan.b_resident && plan.m_outer) all += transposing_code;
@@ -278,6 +284,9 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     } else if (plan.alike) {
         block += cleared_row_cost * rows;
     }
+    // Sums of all columns come out of the pads and go back for each block of k tiles.
+    const double parts = plan.k_outer ? k_tiles / static_cast<double>(plan.k_block) : 1;
+    if (plan.k_outer) block += parts * (block_overhead + waiting_row_cost * rows);
     block += rows * staged_cycles(shape, machine);
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
@@ -294,9 +303,9 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double blocks = products * row_blocks * col_blocks;
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
     const double beyond = code.all - capacity;
-    double blocks_again = (blocks - 1) * (plan.turns_inside ? std::clamp(missed_of_both * beyond, 0.0, code.all)
-                                                            : std::clamp(beyond, 0.0, code.all / 2) *
-                                                                  (code.straight ? missed_straight / missed_again : 1));
+    double blocks_again = (blocks * parts - 1) * (plan.turns_inside ? std::clamp(missed_of_both * beyond, 0.0, code.all)
+                                                                    : std::clamp(beyond, 0.0, code.all / 2) *
+                                                                          (code.straight ? missed_straight / missed_again : 1));
     if (two_codes) blocks_again += std::clamp(missed_of_both * (all_code - capacity), 0.0, all_code) * (passes - 1);
     const double nest_code = !shape.b_transposed && !plan.turns_inside && (plan.b_resident || !plan.m_outer)
                                  ? transposing_nest_code * (two_codes ? 2 : 1)
@@ -304,7 +313,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const double start = start_overhead + packet_miss(machine) * (all_code + nest_code),
                  computation = blocks * block + missed_again * packet_miss(machine) * std::max(visits_again, blocks_again);
 
-    if (plan.k_block < plan.k_tiles) {
+    if (plan.k_block < plan.k_tiles && !plan.k_outer) {
         // Nothing is under way while a block of k tiles computes.
         const double part = 2 * lanes * lanes * static_cast<double>(plan.k_block) * (1 + rows / lanes);
         const double wait = transfer_latency + part / first_bytes_per_cycle;
@@ -312,7 +321,13 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     }
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1;
     const double transfers = moved_bytes(shape, plan) / bytes_per_cycle * along_k,
-                 first = 2 * lanes * k_tiles * (rows + lanes) / first_bytes_per_cycle * along_k;
+                 first = 2 * lanes * k_tiles / parts * (rows + lanes) / first_bytes_per_cycle * along_k;
+    if (plan.k_outer) {
+        // Rows of A come while nothing is computed.
+        const double turns = products * row_blocks * parts - 1,
+                     of_a = transfer_latency + 2 * lanes * k_tiles / parts * rows / first_bytes_per_cycle;
+        return start + first + std::max(computation, transfers) + turns * of_a;
+    }
     // A that stays comes as a whole before anything is computed.
     const double all_of_a =
         plan.a_resident ? 2 * products * static_cast<double>((shape.m - plan.rows) * shape.k) / long_bytes_per_cycle : 0;

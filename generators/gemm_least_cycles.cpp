@@ -14,9 +14,10 @@ namespace {
 constexpr int64_t element_bytes = 2;
 
 // Bytes that cross the bus. What the inner loop of the blocks walks over comes again for each pass of it, but for what
-// stays in the pads; where k tiles come in parts, both come for each block. Rows of A that the kernel makes are made once.
+// stays in the pads; where k tiles come in parts inside a block, both come for each block. Rows of A that the kernel makes are
+// made once.
 int64_t bytes(const GemmShape &shape, const GemmPlan &plan) {
-    const bool whole = plan.k_block == plan.k_tiles;
+    const bool whole = plan.k_block == plan.k_tiles || plan.k_outer;
     const int64_t passes_a = shape.inner                                                    ? 0
                              : shape.prologue || plan.a_resident || (whole && plan.m_outer) ? 1
                                                                                             : plan.col_blocks;

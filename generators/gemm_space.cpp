@@ -50,6 +50,14 @@ bool may_turn_inside(const GemmShape &shape, const Machine &machine) {
     return machine.timed() && !shape.b_transposed && !shape.makes_rows() && !shape.blocked_sums;
 }
 
+// Where whole rows of k leave the pads no room for many rows of A.
+bool k_may_be_outer(const GemmShape &shape, const Machine &machine) {
+    constexpr int64_t many_rows = 128;
+    return machine.timed() && shape.b_transposed && !shape.makes_rows() && shape.batch.empty() && !shape.blocked_sums &&
+           shape.n > lanes && shape.n % lanes == 0 &&
+           2 * shape.k_tiles() * (lanes + std::min(shape.m, many_rows)) > machine.pad.count * machine.pad_rows();
+}
+
 }  // namespace
 
 int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Point &point, bool leaves) {
@@ -59,7 +67,9 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
         return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1;
     };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
-    const int64_t b_slots = plan.b_resident ? plan.col_blocks * shape.b_matrices() : plan.ahead ? slots(plan.col_blocks) : 1;
+    const int64_t b_slots = plan.b_resident              ? plan.col_blocks * shape.b_matrices()
+                            : plan.ahead || plan.k_outer ? slots(plan.col_blocks)
+                                                         : 1;
     int64_t rows = shape.prologue    ? prologue_pad_rows(shape, machine, point)
                    : shape.inner     ? inner_pad_rows(shape, machine, point)
                    : plan.a_resident ? ceil_div(shape.m, machine.pad.count) * machine.pad.count * plan.k_block
@@ -70,7 +80,7 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     if (!shape.b_transposed && machine.timed())
         rows += (plan.b_resident ? slots(plan.col_blocks) : !plan.turns_inside) * lanes * plan.k_block + lanes;
     rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (leaves + shape.addend);
-    rows += plan.stored_rows * (!plan.sums_in_registers + shape.blocked_sums);
+    rows += plan.stored_rows * (plan.k_outer ? plan.col_blocks : !plan.sums_in_registers + shape.blocked_sums);
     const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count,
                   vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
     if (shape.bias) rows += plan.bias_at_once ? all : vector;
@@ -91,12 +101,14 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     for (int64_t unroll = round; lanes % unroll == 0; unroll *= 2) weight_unrolls.push_back(unroll);
     if (weight_unrolls.empty()) weight_unrolls = {lanes};  // pads that do not divide a tile
     for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
-    // All k tiles, or a part that divides them, which only a machine with small pads needs.
+    // All k tiles, or a part that divides them: a large one on a machine with large pads.
     std::vector<int64_t> k_blocks;
     const int64_t k_tiles = shape.k_tiles();
+    const bool k_outer = k_may_be_outer(shape, machine);
+    const auto large = [=, &machine](int64_t part) { return part * lanes * 4 > machine.pad_rows(); };
     for (int64_t part = 1; part <= k_tiles; part++)
-        if ((part == k_tiles || shape.sum_group() % part == 0) &&
-            (part == k_tiles || !machine.timed() || part * lanes * 4 > machine.pad_rows()))
+        if (part == k_tiles ||
+            (shape.sum_group() % part == 0 && (!machine.timed() || large(part) || (k_outer && part >= lanes))))
             k_blocks.push_back(part);
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
     std::vector<int64_t> passes = {0}, unrolled = {0};
@@ -178,6 +190,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
     if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
     if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
+    if (k_may_be_outer(shape, machine)) sized.emplace_back("k_outer");
     if (shape.prologue) {
         add_prologue(space, shape, machine);
         for (const Parameter &parameter : space.parameters)
@@ -241,6 +254,25 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                                      rows < shape.m && rows % round == 0 && shape.m % rows == 0);
                          });
     }
+    if (k_outer) {
+        space.choice(
+            "k_outer",
+            "1: blocks of k tiles are outside those of columns, whose sums wait in the pads; 0: inside, and nothing is "
+            "under way while one computes",
+            {0, 1});
+        space.constraint(
+            "k tiles outermost", {"rows", "k_outer", "k_block", "m_outer", "sums_in_registers", "b_resident", "b_block"},
+            "Columns pass within a block of rows and k tiles, with the sums of a visit in registers, and elsewhere "
+            "round the pads. There are registers for the places of few transfers of a few rows of a pad.",
+            [=](const Point &point) {
+                constexpr int64_t most_transfers = 4;
+                const int64_t part = point["k_block"], block = point["b_block"], rows = point["rows"];
+                if (point["k_outer"] == 0) return part == k_tiles || large(part);
+                return part < k_tiles && point["m_outer"] != 0 && point["sums_in_registers"] != 0 && point["b_resident"] == 0 &&
+                       (rows % round == 0 || rows < round) &&
+                       (ceil_div(part, lanes) <= most_transfers || block == 1 || block == rows_to_a_pad);
+            });
+    }
     if (may_turn_inside(shape, machine)) {
         space.choice("b_turned",
                      "1: the loop over k tiles transposes each tile of B that it multiplies with, 0: a loop of its own",
@@ -288,6 +320,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
     if (a_may_stay(shape, machine)) point.set("a_resident", 0);
     if (may_turn_inside(shape, machine)) point.set("b_turned", 0);
+    if (k_may_be_outer(shape, machine)) point.set("k_outer", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
@@ -317,7 +350,9 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
                             : "";
     if (plan.turns_inside) text += ", each tile of B transposed where it is multiplied with";
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
-    if (plan.k_block < plan.k_tiles) text += fmt::format("; operands come {} k tiles at a time", plan.k_block);
+    if (plan.k_block < plan.k_tiles)
+        text += fmt::format("; operands come {} k tiles at a time{}", plan.k_block,
+                            plan.k_outer ? ", all columns between two of these" : "");
     text += fmt::format("; {} weight loads unrolled; transfers {}", point["weight_unroll"],
                         point["b_row_major"] ? "along k" : "along the rows");
     if (point["b_block"] > 1) text += fmt::format(", {} rows of B to a pad", point["b_block"]);

@@ -406,6 +406,45 @@ TEST_F(Gemm, TheDraftKnowsWhichRowsOfBShareABankGroup) {
     }
 }
 
+// Whole rows of k are more than the pads hold: blocks of k tiles pass outside those of columns, whose sums wait in the pads, or
+// inside.
+TEST_F(Gemm, SumsOfAllColumnsWaitForFurtherKTiles) {
+    if (!machine.timed()) GTEST_SKIP() << "k tiles pass inside a block on a functional machine";
+    Random random(20261129);
+    for (const WorkloadArguments &arguments : {WorkloadArguments{{"shape", "128x64x3328"}, {"bias", "true"}},
+                                               WorkloadArguments{{"shape", "68x96x7168"}, {"addend", "true"}, {"relu", "true"}},
+                                               WorkloadArguments{{"shape", "1x96x16384"}}}) {
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        const Evaluator evaluator(workload, machine);
+        const Space space = workload->space(machine);
+        int outside = 0;
+        for (int tries = 0; outside < 4 && tries < 10000; tries++) {
+            const std::optional<Point> point = sample(space, random);
+            if (!point || (*point)["k_outer"] == 0) continue;
+            SCOPED_TRACE(workload->title() + " " + point->text());
+            EXPECT_EQ(evaluator.verify(*point), "");
+            outside++;
+        }
+        EXPECT_EQ(outside, 4) << workload->title();
+    }
+}
+
+TEST_F(Gemm, TheDraftPricesBlocksOfKTilesThatNothingComesBeside) {
+    if (machine.name != "ax01") GTEST_SKIP() << "fitted to one machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "64x256x11008"}});
+    const auto draft = [&](const char *order) {
+        return workload->draft(machine, Point::parse(std::string("a_resident=0,b_block=8,b_resident=0,b_row_major=1,"
+                                                                 "blocks_unrolled=0,k_alike=0,k_block=86,k_ends_apart=0,"
+                                                                 "m_outer=1,pads_split=0,row_pass=0,row_unroll=1,rows=64,"
+                                                                 "slots=2,sums_in_registers=1,weight_unroll=32,") +
+                                                     order));
+    };
+    const double outside = draft("k_outer=1"), inside = draft("k_outer=0");
+    EXPECT_LT(outside, inside);
+    const auto bound = static_cast<double>(workload->bound(machine).cycles);
+    EXPECT_GT(outside, bound);
+}
+
 // B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in
 // each pad.
 TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
