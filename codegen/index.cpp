@@ -318,6 +318,7 @@ LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *max = e.as<Max>()) return smaller_or_larger(max->a, max->b, false);
     if (const auto *select = e.as<Select>()) {
         Expr condition = select->condition;
+        while (const auto *let = condition.as<Let>()) condition = substitute(let->name, let->value, let->body);
         if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined())
             condition = find_condition(v->name);
         if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);

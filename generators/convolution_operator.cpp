@@ -8,6 +8,7 @@
 
 #include "generators/convolution.h"
 #include "generators/convolution_in_registers.h"
+#include "generators/convolution_places_in_registers.h"
 #include "generators/convolution_product.h"
 #include "generators/convolution_space.h"
 #include "generators/depthwise.h"
@@ -41,12 +42,15 @@ public:
     }
 
     Space space(const Machine &machine) const override {
+        if (places_in_registers(machine)) return convolution_places_space(shape_, machine);
         return in_registers() ? register_convolution_space(shape_, machine) : convolution_space(shape_, machine);
     }
     Point naive_point(const Machine &machine) const override {
+        if (places_in_registers(machine)) return convolution_places_naive_point(shape_, machine);
         return in_registers() ? register_convolution_naive_point(shape_, machine) : convolution_naive_point(shape_, machine);
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
+        if (places_in_registers(machine)) return convolution_of_places_in_registers(shape_, machine, point);
         return in_registers() ? convolution_in_registers(shape_, machine, point) : convolution(shape_, machine, point);
     }
 
@@ -62,7 +66,11 @@ public:
     }
 
     double draft(const Machine &machine, const Point &point) const override {
+        if (places_in_registers(machine)) return convolution_places_draft(shape_, machine, point);
         return in_registers() ? register_convolution_draft(shape_, machine, point) : convolution_draft(shape_, machine, point);
+    }
+    std::string words(const Machine &machine, const Point &point) const override {
+        return places_in_registers(machine) ? convolution_places_words(point) : PipelineWorkload::words(machine, point);
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -94,7 +102,7 @@ public:
     std::vector<Arrangement> arrangements(const Machine &machine) const override {
         if (shape_.packed || shape_.banded) return {};
         // Bands are for pads that hold nothing else; elsewhere they take many times as long.
-        const bool banded = !machine.timed();
+        const bool banded = !machine.timed() && !shape_.channels_last;
         nlohmann::json request = nlohmann::json::parse(text());
         ConvolutionShape arranged = shape_.with_own_groups();
         (banded ? arranged.banded : arranged.packed) = true;
@@ -147,6 +155,9 @@ protected:
 
 private:
     bool in_registers() const { return shape_.banded; }
+    bool places_in_registers(const Machine &machine) const {
+        return shape_.channels_last && shape_.packed && has_small_pads(machine);
+    }
     double sum_ulps() const { return static_cast<double>(shape_.k_tiles()) + 2; }
     // In the machine's order: the bias, 32 channels, blocks of channels, the columns of the kernel, its rows.
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
@@ -464,8 +475,9 @@ std::vector<OperatorDeclaration> convolution_operators() {
     row.card.supports =
         "bf16, stride, padding, dilation, groups; an infinity or NaN spreads over its block of 32 x 32 elements";
     row.card.refuses =
-        "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights, "
-        "of planes, do not";
+        "transposed convolutions; kernels and rows of an image that do not fit the pads, which on fsim all but banded weights "
+        "of "
+        "planes, and packed ones with channels innermost, do not";
     row.card.fuses = "bias, with which the sums begin, behind those of banded weights; pointwise operators behind the result";
     row.tensors = {{"input", {"input"}, "of images x channels x height x width"},
                    {"weight", {"weight"}, "of out x channels/groups x height x width"},

@@ -9,6 +9,7 @@
 
 #include "generators/channel_rows.h"
 #include "generators/deviation.h"
+#include "generators/group_norm_parts.h"
 #include "generators/movement.h"
 #include "generators/pad_room.h"
 #include "generators/pipeline_workload.h"
@@ -32,7 +33,59 @@ public:
         set_result("Y", request.shape("x"));
     }
 
-    Space space(const Machine &machine) const override {
+    // Groups that the pads do not hold come in parts.
+    Space space(const Machine &machine) const final {
+        Space whole = whole_space(machine);
+        return count(whole, 1) > 0 ? whole : group_parts_space(shape_, machine);
+    }
+    std::string words(const Machine &, const Point &point) const final {
+        return is_group_in_parts(point) ? group_parts_words(point)
+               : point["skewed"] != 0   ? skewed_words(point)
+                                        : whole_words(point);
+    }
+    double draft(const Machine &machine, const Point &point) const final {
+        return is_group_in_parts(point) ? group_parts_draft(shape_, machine, point)
+               : point["skewed"] != 0   ? skewed_draft(machine, point)
+                                        : whole_draft(machine, point);
+    }
+    KernelDefinition build(const Machine &machine, const Point &point) const final {
+        return is_group_in_parts(point) ? named(group_norm_in_parts(shape_, machine, point))
+               : point["skewed"] != 0   ? build_skewed(machine, point)
+                                        : build_whole(machine, point);
+    }
+
+    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
+        const auto value = [](const TensorData &data, int64_t at) {
+            return static_cast<double>(bf16_float(data[static_cast<size_t>(at)]));
+        };
+        const int64_t count = shape_.channels * shape_.area;
+        Reference reference;
+        for (int64_t group = 0; group < shape_.groups * shape_.images; group++) {
+            double mean = 0, squares = 0, largest = 0;
+            for (int64_t i = 0; i < count; i++) mean += value(inputs[0], group * count + i) / static_cast<double>(count);
+            for (int64_t i = 0; i < count; i++) {
+                const double x = value(inputs[0], group * count + i);
+                squares += (x - mean) * (x - mean) / static_cast<double>(count);
+                largest = std::max(largest, std::abs(x));
+            }
+            const double scale = 1 / std::sqrt(squares + shape_.epsilon);
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t channel = group % shape_.groups * shape_.channels + i / shape_.area;
+                const double weight = shape_.weight ? value(inputs[1], channel) : 1,
+                             bias = shape_.bias ? value(inputs.back(), channel) : 0;
+                reference.values.push_back((value(inputs[0], group * count + i) - mean) * scale * weight + bias);
+                reference.peaks.push_back(std::max(largest * scale * std::abs(weight), std::abs(bias)));
+            }
+        }
+        return {std::move(reference)};
+    }
+    double tolerance_ulps() const override { return 4; }
+    double flops() const override { return (6 + shape_.weight + shape_.bias) * static_cast<double>(outputs_[0].elements()); }
+
+protected:
+    // ---- groups that are in the pads, and whose passes are loops of their own
+
+    virtual Space whole_space(const Machine &machine) const {
         Space space;
         space.parameter("channel_unroll", "channels in straight-line code", divisors(shape_.channels, 16))
             .parameter("vector_unroll", "vectors of a channel in straight-line code, of the steps that are no sums",
@@ -69,13 +122,11 @@ public:
             });
         return space;
     }
-    std::string words(const Machine &, const Point &point) const override {
-        if (point["skewed"] != 0) return skewed_words(point);
+    virtual std::string whole_words(const Point &point) const {
         return fmt::format("{} channels, {} vectors of each in straight-line code, {} where they are summed",
                            point["channel_unroll"], point["vector_unroll"], point["sum_unroll"]);
     }
-    double draft(const Machine &machine, const Point &point) const override {
-        if (point["skewed"] != 0) return skewed_draft(machine, point);
+    virtual double whole_draft(const Machine &machine, const Point &point) const {
         // A loop over sums waits for the array in each iteration; too much straight-line code comes from memory for each group.
         constexpr double most_packets = 380, miss = 11, array_latency = 110, loop_cost = 20, steps = 6, summed = 10;
         const auto rows = static_cast<double>(shape_.rows());
@@ -89,37 +140,8 @@ public:
                30 * static_cast<double>(shape_.all_channels() * (shape_.weight + shape_.bias));
     }
 
-    KernelDefinition build(const Machine &machine, const Point &point) const override;
+    virtual KernelDefinition build_whole(const Machine &machine, const Point &point) const;
 
-    std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
-        const auto value = [](const TensorData &data, int64_t at) {
-            return static_cast<double>(bf16_float(data[static_cast<size_t>(at)]));
-        };
-        const int64_t count = shape_.channels * shape_.area;
-        Reference reference;
-        for (int64_t group = 0; group < shape_.groups * shape_.images; group++) {
-            double mean = 0, squares = 0, largest = 0;
-            for (int64_t i = 0; i < count; i++) mean += value(inputs[0], group * count + i) / static_cast<double>(count);
-            for (int64_t i = 0; i < count; i++) {
-                const double x = value(inputs[0], group * count + i);
-                squares += (x - mean) * (x - mean) / static_cast<double>(count);
-                largest = std::max(largest, std::abs(x));
-            }
-            const double scale = 1 / std::sqrt(squares + shape_.epsilon);
-            for (int64_t i = 0; i < count; i++) {
-                const int64_t channel = group % shape_.groups * shape_.channels + i / shape_.area;
-                const double weight = shape_.weight ? value(inputs[1], channel) : 1,
-                             bias = shape_.bias ? value(inputs.back(), channel) : 0;
-                reference.values.push_back((value(inputs[0], group * count + i) - mean) * scale * weight + bias);
-                reference.peaks.push_back(std::max(largest * scale * std::abs(weight), std::abs(bias)));
-            }
-        }
-        return {std::move(reference)};
-    }
-    double tolerance_ulps() const override { return 4; }
-    double flops() const override { return (6 + shape_.weight + shape_.bias) * static_cast<double>(outputs_[0].elements()); }
-
-protected:
     KernelWork work(const Machine &) const override {
         const int64_t vectors = tiles_of(outputs_[0].elements());
         KernelWork work;
@@ -245,8 +267,7 @@ KernelDefinition GroupNorm::build_skewed(const Machine &machine, const Point &po
     return named(std::move(kernel));
 }
 
-KernelDefinition GroupNorm::build(const Machine &machine, const Point &point) const {
-    if (point["skewed"] != 0) return build_skewed(machine, point);
+KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &point) const {
     const int area = size(shape_.area), channels = size(shape_.channels), groups = size(shape_.groups),
               images = size(shape_.images), vectors = size(shape_.vectors());
     const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]),
@@ -372,7 +393,8 @@ public:
         return part > 0 && vectors / part >= least_tiles;
     }
 
-    Space space(const Machine &machine) const override {
+protected:
+    Space whole_space(const Machine &machine) const override {
         constexpr int64_t most_unrolled = 32, most_share = 24;  // of the vectors that no result needs
         std::vector<int64_t> unrolls;
         for (int64_t unroll = 1; unroll <= std::min(all(), most_unrolled); unroll++)
@@ -402,14 +424,12 @@ public:
                          });
         return space;
     }
-    std::string words(const Machine &, const Point &point) const override {
-        if (point["skewed"] != 0) return skewed_words(point);
+    std::string whole_words(const Point &point) const override {
         return fmt::format(
             "{} vectors of the result in straight-line code, {} where they are summed, {} where they are squared",
             point["vector_unroll"], point["sum_unroll"], point["square_unroll"]);
     }
-    double draft(const Machine &machine, const Point &point) const override {
-        if (point["skewed"] != 0) return skewed_draft(machine, point);
+    double whole_draft(const Machine &machine, const Point &point) const override {
         // Straight-line code beyond what the instruction cache keeps comes from memory for each group. A loop that fills a tile
         // waits for its sums.
         constexpr double start = 900, group_latency = 700, most_packets = 340, miss = 16, wait = 50, loop_cost = 12, tile = 75,
@@ -430,9 +450,8 @@ public:
             (16 * static_cast<double>(shape_.all_channels()) + 2 * static_cast<double>(shape_.groups) * vectors);
         return (machine.timed() ? start : 60) + static_cast<double>(shape_.groups * shape_.images) * group + channels;
     }
-    KernelDefinition build(const Machine &machine, const Point &point) const override;
+    KernelDefinition build_whole(const Machine &machine, const Point &point) const override;
 
-protected:
     KernelWork work(const Machine &machine) const override {
         KernelWork work = GroupNorm::work(machine);
         const int64_t vectors = tiles_of(outputs_[0].elements());
@@ -516,8 +535,7 @@ void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unro
     in_registers({s.weights, s.part, s.group, s.total});
 }
 
-KernelDefinition ContiguousGroupNorm::build(const Machine &machine, const Point &point) const {
-    if (point["skewed"] != 0) return build_skewed(machine, point);
+KernelDefinition ContiguousGroupNorm::build_whole(const Machine &machine, const Point &point) const {
     const int length = size(shape_.length()), groups = size(shape_.groups), images = size(shape_.images),
               vector_unroll = size(point["vector_unroll"]);
     const ImageParam image = tensor("X", {length, groups, images});
@@ -608,8 +626,9 @@ std::vector<OperatorDeclaration> group_norm_operators() {
         "channels and vectors in straight-line code, of sums and of other steps",
         "dram, and lanes: the additions and multiplications of each vector",
         "float64, to 4 units of the largest of the group as it is scaled",
-        "any sizes with the channel as second dimension; weight and bias may be left out",
-        "groups that do not fit the pads twice, or four times where there are several",
+        "any sizes with the channel as second dimension; weight and bias may be left out; groups that the pads do not hold "
+        "come in parts, again for each pass",
+        "",
         "nothing yet"};
     row.tensors = {{"x", {"input"}, "the tensor"},
                    {"weight", {"weight"}, "factors of the channels", false},

@@ -388,6 +388,32 @@ TEST(Convolution, LongRowsOfOddSizeRun) {
     EXPECT_EQ(run->status, Evaluation::Ok) << run->reason;
 }
 
+// Where pads are small the sums of a tile of places stay in registers: tiles of whole rows and of parts of them, one row of the
+// image at a time or several, rows that are not there and blocks of output channels in both orders in memory.
+TEST(Convolution, PlacesStayInRegistersWherePadsAreSmall) {
+    const Machine fsim = find_machine("fsim");
+    const auto workload = [](const char *shape, const char *padding, const char *stride) {
+        return std::shared_ptr<const Workload>(find_operator("conv2d").workload(
+            {{"shape", shape}, {"padding", padding}, {"stride", stride}, {"layout", "nhwc"}, {"weight_layout", "packed"}}));
+    };
+    const auto run = [&](const std::shared_ptr<const Workload> &of, const Point &point) {
+        SCOPED_TRACE(of->title() + " " + point.assignments());
+        ASSERT_EQ(violation(of->space(fsim), point), "");
+        const Evaluator evaluator(of, fsim);
+        const Evaluation evaluation = evaluator.evaluate(point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, of->bound(fsim).cycles);
+        EXPECT_EQ(evaluator.verify(point), "");
+    };
+    const auto whole = workload("1x8x8x32,32x32x3x3,32", "1", "1");
+    run(whole, {{"tile_x", 8}, {"tile_y", 8}, {"rows_together", 1}});
+    run(whole, {{"tile_x", 8}, {"tile_y", 4}, {"rows_together", 2}});
+    run(workload("1x7x40x40,33x40x3x2,33", "1", "2"), {{"tile_x", 7}, {"tile_y", 4}, {"rows_together", 1}});
+    run(workload("2x6x6x3,4x3x3x3", "0", "1"), {{"tile_x", 2}, {"tile_y", 4}, {"rows_together", 4}});
+    EXPECT_TRUE(Evaluator(workload("1x28x28x64,64x64x3x3", "1", "1"), fsim).unoptimized());
+    EXPECT_LT(Evaluator(whole, fsim).evaluate({{"tile_x", 8}, {"tile_y", 8}, {"rows_together", 1}}).cycles, 1300);
+}
+
 TEST(Convolution, RefusesWhatDoesNotFit) {
     EXPECT_EQ(refusal("conv2d", {{"shape", "1x3x8x8,4x2x3x3"}}),
               "conv2d: given groups=1 and a weight of 4x2x3x3, expected an input of 2 channels, but it has 3");
