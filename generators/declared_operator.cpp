@@ -227,7 +227,7 @@ void DeclaredOperator::describe(WorkloadRequest &request) const {
 std::unique_ptr<Workload> DeclaredOperator::make(WorkloadRequest request) const {
     request.op = request.reader = row_.name;
     for (const Attribute &one : row_.attributes)
-        if (one.required && request.attributes.at(one.name).is_null())
+        if (one.required && request.attributes.at(one.name) == one.fallback)
             throw Error(fmt::format("{} needs {}: {}", row_.name, with_dashes(one.name), one.help));
     for (const DeclaredTensor &tensor : row_.tensors)
         if (tensor.required && !request.has(tensor.name))

@@ -7,6 +7,9 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <vector>
+
+#include "isa/error.h"
 
 namespace atalla {
 
@@ -31,6 +34,23 @@ inline void refuse_empty_values(const CLI::App &app) {
     for (const CLI::App *command : app.get_subcommands()) refuse_empty_values(*command);
 }
 
+// The first option on the command line that there is not, with the nearest that there is; else CLI11's own sentence.
+inline std::string unknown_option(const CLI::App &app, const CLI::ExtrasError &error) {
+    std::vector<std::string> known;
+    for (const CLI::App *one = &app; one != nullptr;) {
+        for (const CLI::Option *option : one->get_options())
+            for (const std::string &name : option->get_lnames()) known.push_back("--" + name);
+        const std::vector<CLI::App *> commands = one->get_subcommands();
+        one = commands.empty() ? nullptr : commands.front();
+    }
+    for (const std::string &word : app.remaining(true)) {
+        if (!word.starts_with("--")) continue;
+        const std::string name = word.substr(0, word.find('=')), nearest = nearest_name(name, known);
+        return "there is no option " + name + (nearest.empty() ? "" : "; did you mean " + nearest + "?");
+    }
+    return error.what();
+}
+
 // Parses the command line into the options of `app`, then calls `run`. Returns the exit status: 0, or 1 after a
 // failure.
 template <typename Run>
@@ -40,6 +60,8 @@ int run_tool(CLI::App &app, int argc, char **argv, Run &&run) {
         refuse_empty_values(app);
         run();
         return 0;
+    } catch (const CLI::ExtrasError &error) {
+        std::cerr << app.get_name() << ": " << unknown_option(app, error) << "; see " << app.get_name() << " --help\n";
     } catch (const CLI::ParseError &error) {
         if (error.get_exit_code() == 0) {
             return app.exit(error);  // --help

@@ -294,7 +294,9 @@ TEST_F(Tune, RefusesWhatItDoesNotKnow) {
     EXPECT_THAT(refusal("--strategy drift"), HasSubstr("did you mean 'draft'?"));
     EXPECT_THAT(refusal("--effort norml"), HasSubstr("did you mean 'normal'?"));
     EXPECT_THAT(refusal("--dump-after pak"), HasSubstr("did you mean 'pack'?"));
-    EXPECT_THAT(refusal("--shap 1x1x1"), HasSubstr("see atalla-tune --help"));
+    EXPECT_THAT(refusal("--shap 1x1x1"), HasSubstr("there is no option --shap; did you mean --shape?; see atalla-tune --help"));
+    EXPECT_THAT(refusal("--op softmax --shape 4x5 --dimm=1 more"), HasSubstr("there is no option --dimm; did you mean --dim?"));
+    EXPECT_THAT(refusal("--op max_pool2d --shape 1x4x8x8"), HasSubstr("max_pool2d needs kernel-size: of a window"));
     EXPECT_THAT(refusal("--shapes none.json"), HasSubstr("none.json: cannot be read: No such file"));
 }
 
