@@ -214,7 +214,8 @@ void check_pointwise(ExpressionNode &node) {
         const std::string nearest = nearest_name(node.name, names);
         throw Error(
             fmt::format("'{}' is no pointwise operator{} An expression has only these, behind at most a product or a "
-                        "convolution; other operators are kernels of their own",
+                        "convolution, and in front of a product a norm or softmax of an input; other operators are kernels of "
+                        "their own (softmax between two products: scaled_dot_product_attention)",
                         node.name, nearest.empty() ? "." : fmt::format("; did you mean '{}'?", nearest)));
     }
     if (static_cast<int>(node.arguments.size()) != function->operands)

@@ -267,7 +267,8 @@ OperatorDeclaration adaptive_row(const std::string &name, size_t dimensions, std
                             request.op, shape_text(shape), to, phases, most_phases));
         if (!planes && (pool.x.adaptive || pool.y.adaptive))
             throw Error(
-                fmt::format("{}: in layout nhwc windows must be of one size at even distances, and from {} to {} they are not",
+                fmt::format("{}: in layout nhwc windows must be of one size at even distances, and from {} to {} they are not; "
+                            "permute to nchw, which takes any",
                             request.op, shape_text(shape), to));
         Shape result = shape;
         result[x_axis] = columns;

@@ -33,8 +33,8 @@ TEST(Expression, SaysWhereItIsWrong) {
     EXPECT_THAT(error_of([] { parse_expression("conv2d(x, w, stride=[1 2])"); }), HasSubstr("',' or ']' is missing"));
     EXPECT_THAT(error_of([] { parse_expression("relu(x) y"); }), HasSubstr("nothing may follow"));
     const std::string only =
-        "An expression has only these, behind at most a product or a convolution; other operators are kernels "
-        "of their own";
+        "An expression has only these, behind at most a product or a convolution, and in front of a product a norm or softmax "
+        "of an input; other operators are kernels of their own (softmax between two products: scaled_dot_product_attention)";
     EXPECT_EQ(error_of([] { find_operator("gellu(x)"); }), "'gellu' is no pointwise operator; did you mean 'gelu'? " + only);
     EXPECT_EQ(error_of([] { find_operator("softmax(mul(x, y))"); }), "'softmax' is no pointwise operator. " + only);
     EXPECT_EQ(error_of([] { find_operator("add(x)"); }), "add takes 2 operands, not 1");

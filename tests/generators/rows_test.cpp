@@ -558,7 +558,7 @@ TEST(RowErrors, AreThoseOfPyTorch) {
     EXPECT_EQ(
         workload_error("adaptive_avg_pool2d", {{"shape", "1x20x20x8"}, {"output-size", "6"}, {"layout", "nhwc"}}),
         "adaptive_avg_pool2d: in layout nhwc windows must be of one size at even distances, and from 1x20x20x8 to 6x6 they "
-        "are not");
+        "are not; permute to nchw, which takes any");
     EXPECT_EQ(workload_error("adaptive_avg_pool1d", {{"shape", "4x4"}, {"output-size", "2,2"}}),
               "adaptive_avg_pool1d: output_size must either be a single int, or a tuple of 1 ints");
     EXPECT_EQ(workload_error("layer_norm", {{"shape", "3x4,4,4,4"}}),
