@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
     app.footer(
         "Examples:\n"
         "  atalla-profile --op gemm --shape 128x128x128 --html gemm.html\n"
-        "  atalla-profile gemm.in --machine ax01-psum --trace gemm.pftrace --window 10000..20000\n"
+        "  atalla-profile gemm.in --machine ax01 --trace gemm.pftrace --window 1000..2000\n"
         "  atalla-profile model.atl --trace model.pftrace\n"
         "  atalla-profile --op gemm --retire-log gemm.log --json\n\n"
         "A trace opens in ui.perfetto.dev, where a cycle is a microsecond. Without --window the page shows the middle of a run "

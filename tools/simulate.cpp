@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     CLI::App app("Runs .in programs on a machine: exact cycles on the hardware machines, one packet a cycle on fsim.",
                  "atalla-simulate");
     app.footer(
-        "Example:\n  atalla-simulate gemm.in --machine ax01-psum --dump-state gemm.state\n\n"
+        "Example:\n  atalla-simulate gemm.in --machine ax01 --dump-state gemm.state\n\n"
         "The exit status is 1 if the machine refuses the program; the state is then that of the refused packet.");
     Options options;
     app.add_option("PROGRAM", options.programs, "Program files, A40 or A48; several run side by side")->required();

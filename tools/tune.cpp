@@ -297,7 +297,8 @@ int main(int argc, char **argv) {
         "  atalla-tune --op gemm\n"
         "  atalla-tune --op gemm --shape 197x768x768 --bias --machine ax01-psum --budget 20s\n"
         "  atalla-tune --shapes examples/shapes/bert-base.json --json\n"
-        "  atalla-tune --op gemm --shape 64x64x64 --machine fsim --emit gemm.in\n\n"
+        "  atalla-tune --op gemm --shape 64x64x64 --emit gemm.in\n"
+        "  atalla-tune --op gemm --shape 64x64x64 --machine fsim --emit upstream.in\n\n"
         "The database is the checkpoint: after Ctrl-C or a kill the same command goes on where it ended.");
     Options options;
     atalla::WorkloadOptions what(app, argc, argv, true);
