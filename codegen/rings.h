@@ -13,7 +13,7 @@ struct Ring {
     bool usable = true;
     bool computed = false;  // operations read or write it: what copies alone touch needs no slot ahead
     bool copied = false;    // transfers change its slot: what operations alone touch names it by the number
-    Reg current;            // byte address (in the pads) of the slot this iteration computes on
+    Reg current = {};       // byte address (in the pads) of the slot this iteration computes on
 };
 
 class Rings {

@@ -21,7 +21,7 @@ GEMMS += [("ax01-psum", shape) for _, shape in GEMMS]
 GEMMS += [("fsim", "64x64x64")]
 
 # Those of examples/shapes with all sizes of at least SMALLEST and at most LARGEST products of two elements.
-SMALLEST, LARGEST = 128, 10_000_000_000
+SMALLEST, LARGEST = 128, 30_000_000_000
 
 # Layer, shape, arguments.
 CONVOLUTIONS = [

@@ -74,7 +74,7 @@ struct OperatorDeclaration {
     // Error with the reason if it cannot be. Messages begin with the operator's name.
     std::function<std::unique_ptr<Workload>(const WorkloadRequest &)> make;
     // The same with pointwise operators behind the result, in one kernel, for operators that can.
-    std::function<std::unique_ptr<Workload>(const WorkloadRequest &, const Epilogue &)> make_with;
+    std::function<std::unique_ptr<Workload>(const WorkloadRequest &, const Epilogue &)> make_with = {};
 };
 
 class DeclaredOperator : public Operator {

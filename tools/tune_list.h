@@ -15,9 +15,9 @@ namespace atalla {
 struct ListedWorkload {
     const Operator *op = nullptr;
     std::shared_ptr<const Workload> workload;
-    std::string name;   // what it is in its model; the operator and the shape otherwise
-    int64_t count = 1;  // how often it occurs
-    std::string note;   // what people should know of the workload, if anything
+    std::string name;       // what it is in its model; the operator and the shape otherwise
+    int64_t count = 1;      // how often it occurs
+    std::string note = {};  // what people should know of the workload, if anything
 };
 
 // What is to be tuned, each workload once, and what cannot be, with the reason.

@@ -118,7 +118,9 @@ TEST(Attention, WeightsWaitInThePads) {
         const Evaluation waits = evaluator.evaluate(in_pads), lives = evaluator.evaluate(in_registers);
         ASSERT_EQ(waits.status, Evaluation::Ok) << waits.reason;
         ASSERT_EQ(lives.status, Evaluation::Ok) << lives.reason;
-        if (c.faster) EXPECT_LT(waits.cycles, lives.cycles);
+        if (c.faster) {
+            EXPECT_LT(waits.cycles, lives.cycles);
+        }
     }
 }
 

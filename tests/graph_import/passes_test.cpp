@@ -195,7 +195,9 @@ TEST(Passes, AttentionOfRepeatedHeadsIsGrouped) {
                 unlike = passed("decompositions", "grouped_queries_unlike");
     EXPECT_EQ(count(grouped, "aten::expand"), 0);
     for (const Node &node : grouped.nodes)
-        if (node.target == "aten::scaled_dot_product_attention") EXPECT_TRUE(node.flag("enable_gqa"));
+        if (node.target == "aten::scaled_dot_product_attention") {
+            EXPECT_TRUE(node.flag("enable_gqa"));
+        }
     EXPECT_EQ(count(unlike, "aten::expand"), 1);
     // One head of queries broadcasts to all repeated ones, which groups do not.
     EXPECT_EQ(count(passed("decompositions", "grouped_queries_of_one_head"), "aten::expand"), 2);

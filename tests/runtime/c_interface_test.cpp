@@ -353,7 +353,9 @@ TEST_F(CInterface, SurvivesThreadsThatShareAContext) {
             for (int round = 0; round < 200; round++) {
                 const atalla_status status = round % 3 == 0 ? atalla_set_input(context_, 0, &input) : atalla_run(context_);
                 ran += status == ATALLA_OK;
-                if (status != ATALLA_OK) EXPECT_THAT(atalla_last_error(), testing::HasSubstr("the context is busy"));
+                if (status != ATALLA_OK) {
+                    EXPECT_THAT(atalla_last_error(), testing::HasSubstr("the context is busy"));
+                }
             }
         });
     for (std::thread &thread : threads) thread.join();

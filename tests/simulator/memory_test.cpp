@@ -229,9 +229,15 @@ TEST(TensorPlaces, LargeTensorsBeginInTheSameBankGroup) {
     const std::vector<uint64_t> places = place_tensors(bytes, machine);
     for (size_t i = 0; i < bytes.size(); i++) {
         EXPECT_EQ(places[i] % 2048, 0u) << i;
-        if (bytes[i] >= page) EXPECT_EQ(places[i] % page, page / 2) << i;
-        if (bytes[i] > 8 * page) EXPECT_EQ(places[i] / page % 2, 0u) << i;
-        if (i > 0) EXPECT_GE(places[i], places[i - 1] + bytes[i - 1] + tensor_guard_bytes) << i;
+        if (bytes[i] >= page) {
+            EXPECT_EQ(places[i] % page, page / 2) << i;
+        }
+        if (bytes[i] > 8 * page) {
+            EXPECT_EQ(places[i] / page % 2, 0u) << i;
+        }
+        if (i > 0) {
+            EXPECT_GE(places[i], places[i - 1] + bytes[i - 1] + tensor_guard_bytes) << i;
+        }
     }
 }
 
