@@ -110,8 +110,10 @@ private:
     Reg loop_value(const std::string &name, const std::map<int, Reg> &values) {
         for (size_t i = kernel_.loops.size(); i-- > 0;) {
             if (kernel_.loops[i].name != name) continue;
-            const auto it = values.find(static_cast<int>(i));
-            return it != values.end() ? it->second : kernel_.loops[i].index;
+            const int loop = static_cast<int>(i);
+            if (const auto it = values.find(loop); it != values.end()) return it->second;
+            const auto counter = counters_.find(loop);
+            return counter != counters_.end() ? counter->second : kernel_.loops[i].index;
         }
         throw Error("cannot generate code: an address uses '" + name + "', which is not a loop");
     }
@@ -338,7 +340,10 @@ private:
             base.stores = false;
             const Reg rest = pointer(base, pointers, out);
             r = place_pointer(kernel_.scalar("p"), key.copy);
-            out.push_back(make(Opcode::add_s, r, rest, multiply(scalar(kernel_.atoms[atom].expr, {}, out), bytes, out)));
+            numbering_ = counters_.contains(kernel_.atoms[atom].loop);
+            const Reg behind = multiply(scalar(kernel_.atoms[atom].expr, {}, out), bytes, out);
+            numbering_ = false;
+            out.push_back(make(Opcode::add_s, r, rest, behind));
             if (first_row(rest) != 0) first_row_of_[r] = first_row(rest);
         }
         pointers[key] = r;
@@ -466,9 +471,28 @@ private:
         // units set the pace, a loop has room for it, which the code in front of it has not.
         const bool hoists = optimize_ && !kernel_.machine->timed();
         if (hoists) loops_.push_back({std::move(changed), &out, {}});
+        if (counts(loop)) {
+            const Reg counter = counters_[loop.id] = kernel_.scalar("turn");
+            out.push_back(make(Opcode::addi_s, counter, zero_scalar));
+            latch.push_back(make(Opcode::addi_s, counter, counter, {}, 1));
+        }
         lower(loop.body, inner);
+        counters_.erase(loop.id);
         if (hoists) loops_.pop_back();
         for (Node &node : latch) loop.body.push_back(std::move(node));
+    }
+
+    // Has an innermost loop addresses that go on at different steps? They are computed from a count of its own, since the
+    // loop's variable is that of the iteration that ends, not of those that are under way.
+    bool counts(const Loop &loop) const {
+        const auto straight = [](const Node &node) { return node.op.has_value(); };
+        const auto curved = [&](const Node &node) {
+            return node.op->access && std::ranges::any_of(node.op->access->row.terms, [&](const auto &term) {
+                       return depends_on(term.first, loop.id) && !kernel_.atoms[term.first].is_loop;
+                   });
+        };
+        return optimize_ && kernel_.machine->timed() && std::ranges::all_of(loop.body, straight) &&
+               std::ranges::any_of(loop.body, curved);
     }
 
     // Does an atom belong to a loop inside `loop`?
@@ -519,6 +543,7 @@ private:
     std::vector<Around> loops_;
     std::map<Made, Reg> made_;  // and still true
     size_t next_copy_ = 0;
+    std::map<int, Reg> counters_;  // of the loops that count for themselves
     std::map<const Op *, int> copy_of_;
     std::set<const Op *> moving_stores_;
     std::map<PointerKey, std::vector<int64_t>> windows_;  // of pointers without regard to copies: the first row of each

@@ -196,7 +196,7 @@ private:
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
                 const bool hard = machine_.timed() && store != other_store;
                 if (iteration != site.iteration) {
-                    if (const int distance = iterations_between(*other, *op.access); distance > 0)
+                    if (const int distance = iterations_between(*other, *op.access, before.pad == op.pad); distance > 0)
                         edges_.push_back({site.op, i, latency, distance, hard});
                 } else if (may_alias(kernel_, *other, *op.access)) {
                     edge(site, i, iteration, latency, hard);
@@ -311,14 +311,14 @@ private:
 
     // After how many iterations of this loop (at least one) `later` touches the row of `earlier`; 0: never. What is not a
     // plain step a loop may be the same row in the next iteration.
-    int iterations_between(const PadAccess &earlier, const PadAccess &later) const {
+    int iterations_between(const PadAccess &earlier, const PadAccess &later, bool in_one_pad) const {
         if (earlier.allocation != later.allocation) return 0;
         if (!may_share_slot(earlier, later)) return 0;
         if (earlier.slot != later.slot || earlier.row.terms != later.row.terms) return 1;
         int64_t step = 0;
         for (auto [atom, rows] : later.row.terms) {
             if (kernel_.atoms[atom].loop != loop_) continue;
-            if (!kernel_.atoms[atom].is_loop) return 1;
+            if (!kernel_.atoms[atom].is_loop) return in_one_pad ? 1 : 0;
             step += rows;
         }
         const int64_t apart = earlier.row.constant - later.row.constant;
@@ -352,7 +352,8 @@ private:
 
 bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
     if (a.allocation != b.allocation || !may_share_slot(a, b) || lie_apart(kernel, a, b)) return false;
-    return a.slot != b.slot || a.earlier != b.earlier || a.row.terms != b.row.terms || a.row.constant == b.row.constant;
+    return a.slot != b.slot || a.earlier != b.earlier || a.iteration != b.iteration || a.row.terms != b.row.terms ||
+           a.row.constant == b.row.constant;
 }
 
 std::vector<Reg> reads_of(const Op &op) {

@@ -23,6 +23,39 @@ Expr to_expr(const Kernel &kernel, const LinearForm &form) {
     return sum;
 }
 
+std::optional<int64_t> value_at(const Expr &e, const std::map<std::string, int64_t> &iterations) {
+    if (const auto *imm = e.as<IntImm>()) return imm->value;
+    if (const auto *variable = e.as<Variable>()) {
+        const auto found = iterations.find(variable->name);
+        return found == iterations.end() ? std::nullopt : std::optional(found->second);
+    }
+    std::optional<int64_t> result;
+    const auto take = [&](const auto *op, const auto &combine) {
+        if (op == nullptr) return;
+        const auto a = value_at(op->a, iterations), b = value_at(op->b, iterations);
+        if (a && b) result = combine(*a, *b);
+    };
+    take(e.as<Add>(), [](int64_t a, int64_t b) { return a + b; });
+    take(e.as<Sub>(), [](int64_t a, int64_t b) { return a - b; });
+    take(e.as<Mul>(), [](int64_t a, int64_t b) { return a * b; });
+    take(e.as<Div>(), [](int64_t a, int64_t b) { return b == 0 ? 0 : floor_div(a, b); });
+    take(e.as<Mod>(), [](int64_t a, int64_t b) { return b == 0 ? 0 : floor_mod(a, b); });
+    take(e.as<Min>(), [](int64_t a, int64_t b) { return std::min(a, b); });
+    take(e.as<Max>(), [](int64_t a, int64_t b) { return std::max(a, b); });
+    return result;
+}
+
+std::optional<int64_t> value_at(const Kernel &kernel, const LinearForm &form,
+                                const std::map<std::string, int64_t> &iterations) {
+    int64_t sum = form.constant;
+    for (const auto &[atom, coefficient] : form.terms) {
+        const auto value = value_at(kernel.atoms[static_cast<size_t>(atom)].expr, iterations);
+        if (!value) return std::nullopt;
+        sum += coefficient * *value;
+    }
+    return sum;
+}
+
 std::vector<Expr> conjuncts(const Expr &e) {
     std::vector<Expr> parts;
     const auto add = [&](const Expr &part) {
@@ -207,6 +240,10 @@ std::optional<Limits> IndexScope::range(const Expr &e) const {
         });
     if (const auto *op = e.as<Mod>())
         if (const auto *n = op->b.as<IntImm>(); n != nullptr && n->value > 0) return Limits{0, n->value - 1};
+    if (const auto *op = e.as<Div>())
+        if (const auto *n = op->b.as<IntImm>(); n != nullptr && n->value > 0)
+            if (const auto limits = range(op->a))
+                return Limits{floor_div(limits->low, n->value), floor_div(limits->high, n->value)};
     return std::nullopt;
 }
 

@@ -65,6 +65,11 @@ private:
 // Conditions that hold together exactly where `e` does: max(a, b) < c is a < c and b < c.
 std::vector<Halide::Expr> conjuncts(const Halide::Expr &e);
 
+// The value of an integer expression of loop variables, and of a linear form, where loops are in these iterations; nothing for
+// other expressions.
+std::optional<int64_t> value_at(const Halide::Expr &e, const std::map<std::string, int64_t> &iterations);
+std::optional<int64_t> value_at(const Kernel &kernel, const LinearForm &form, const std::map<std::string, int64_t> &iterations);
+
 // A linear form as a Halide expression over loop variables (named like the loops).
 Halide::Expr to_expr(const Kernel &kernel, const LinearForm &form);
 

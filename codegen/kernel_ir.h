@@ -115,6 +115,8 @@ struct PadAccess {
     Reg slot;  // byte address of the ring slot, where that is a register
     // By an iteration of the nest before the one whose code it runs with: what is free now may be its slot.
     bool earlier = false;
+    // In straight code, of iterations of one loop whose rows are at different steps: which one it belongs to.
+    int iteration = 0;
     int turn = -1;  // in a rotation: the iterations since its slot was filled; slots of different turns are never the same
     bool operator==(const PadAccess &) const = default;
 };

@@ -185,9 +185,6 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     for (const Op &op : graph.ops) {
         if (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Vector) vectors.insert(op.dst);
         if (kernel_.is_mask(op.dst) && !masks_may_overlap_) return {};
-        if (!op.access) continue;
-        for (const auto &[atom, coefficient] : op.access->row.terms)
-            if (!kernel_.atoms[atom].is_loop && kernel_.loops[kernel_.atoms[atom].loop].index == loop.index) return {};
     }
     const int64_t allowed = evenly_ && most_values_ == most_values ? most_values_of_rows : most_values_;
     if (static_cast<int64_t>(vectors.size()) > allowed) return {};
@@ -211,6 +208,13 @@ int64_t ModuloScheduler::rows_per_iteration(const PadAccess &access) const {
     return rows;
 }
 
+bool ModuloScheduler::steps_differ(const PadAccess &access) const {
+    return std::ranges::any_of(access.row.terms, [&](const auto &term) {
+        const Atom &atom = kernel_.atoms[static_cast<size_t>(term.first)];
+        return !atom.is_loop && atom.loop >= 0 && kernel_.loops[static_cast<size_t>(atom.loop)].index == index_;
+    });
+}
+
 ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int interval) {
     ModuloSchedule schedule;
     schedule.interval = interval;
@@ -224,8 +228,11 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
         for (size_t i = 0; i < graph.ops.size(); i++) {
             if (graph.ops[i].side && !graph.ops[i].every) continue;
             Op op = graph.ops[i];
-            if (op.access)
-                op.access->row.constant += iteration * rows_per_iteration(*op.access);  // for dependences between them
+            if (op.access) {
+                // For dependences between them.
+                op.access->row.constant += iteration * rows_per_iteration(*op.access);
+                if (steps_differ(*op.access)) op.access->iteration = iteration;
+            }
             (iteration + stage[i] < under_way ? schedule.prologue : schedule.epilogue).push_back(std::move(op));
         }
     for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;

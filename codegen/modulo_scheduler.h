@@ -39,6 +39,8 @@ private:
     std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const;
     // Rows that an access moves by in an iteration of the loop.
     int64_t rows_per_iteration(const PadAccess &access) const;
+    // Do the rows of an access go on at different steps from iteration to iteration?
+    bool steps_differ(const PadAccess &access) const;
     ModuloSchedule overlapping_schedule(ScheduleGraph &graph, int interval);
     // `spread`: with transfers at even distances.
     bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread);

@@ -8,6 +8,7 @@
 
 #include "codegen/fills.h"
 #include "codegen/idle_stages.h"
+#include "codegen/index.h"
 #include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
@@ -36,14 +37,15 @@ struct Layout {
 
 // The pad of every access must be known when the program is generated: what varies either moves by whole rounds of the pads
 // or stays inside one block.
-bool fits(const Kernel &kernel, const LinearForm &row, bool copy, const Layout &layout) {
+bool fits(Kernel &kernel, const LinearForm &row, bool copy, const Layout &layout) {
     const int64_t round = layout.block * layout.interleave;
     int64_t lowest = row.constant, highest = row.constant;
     for (auto [atom, rows] : row.terms) {
         if (rows % round == 0) continue;
-        if (copy || !kernel.atoms[atom].is_loop) return false;
-        const int64_t reach = rows * (kernel.loops[kernel.atoms[atom].loop].extent - 1);
-        (reach < 0 ? lowest : highest) += reach;
+        const std::optional<Limits> limits = copy ? std::nullopt : IndexScope(kernel).range(LinearForm{0, {{atom, rows}}});
+        if (!limits) return false;
+        lowest += limits->low;
+        highest += limits->high;
     }
     return floor_div(lowest, layout.block) == floor_div(highest, layout.block) || layout.interleave == 1;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/index.h"
 #include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/resources.h"
@@ -196,7 +197,17 @@ private:
         for (size_t g = 1; g < places.size(); g++) in_turns = in_turns && places[g] - places[g - 1] == s.mem_steps[(g - 1) % 2];
         if (in_turns) return true;
         s.dimensions = dimensions_of(std::move(places));
-        return in_nest() && !s.dimensions.empty();
+        return !s.dimensions.empty();
+    }
+
+    // The iterations of the loops of the nest in one of its turns.
+    std::map<std::string, int64_t> iterations_of(int64_t turn) const {
+        std::map<std::string, int64_t> iterations;
+        for (auto loop = nest_.rbegin(); loop != nest_.rend(); loop++) {
+            iterations[kernel_.loops[static_cast<size_t>((*loop)->id)].name] = turn % (*loop)->extent;
+            turn /= (*loop)->extent;
+        }
+        return iterations;
     }
 
     // The turns that touch each group; false where none touch one, or not in this order.
@@ -207,26 +218,12 @@ private:
         for (const Node &node : hot_.body) {
             if (!node.op->access || node.op->access->allocation != s.copy->allocation) continue;
             const PadAccess &access = *node.op->access;
-            std::vector<Dimension> steps;  // innermost first
-            size_t known = 0;
-            for (auto loop = nest_.rbegin(); loop != nest_.rend(); loop++) {
-                steps.push_back({(*loop)->extent, 0});
-                for (const auto &[atom, rows] : access.row.terms) {
-                    const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)];
-                    if (!variable.is_loop || variable.loop != (*loop)->id || rows <= 0) continue;
-                    steps.back().step = rows;
-                    known++;
-                }
-            }
-            if (known == 0 || known != access.row.terms.size() || access.slot.defined()) return false;
+            if (access.row.is_constant() || access.slot.defined()) return false;
             for (int64_t turn = 0; turn < turns_; turn++) {
-                int64_t row = access.row.constant, rest = turn;
-                for (const Dimension &loop : steps) {
-                    row += rest % loop.extent * loop.step;
-                    rest /= loop.extent;
-                }
-                const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(row));
-                const int64_t from_first = allocation.row_in_pad(row) - tiles.front().row,
+                const std::optional<int64_t> row = value_at(kernel_, access.row, iterations_of(turn));
+                if (!row) return false;
+                const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(*row));
+                const int64_t from_first = allocation.row_in_pad(*row) - tiles.front().row,
                               group = floor_div(from_first, s.row_step);
                 if (group < 0 || group >= s.groups) continue;  // of another column
                 s.first_use[static_cast<size_t>(group)] = std::min(s.first_use[static_cast<size_t>(group)], turn);
@@ -292,7 +289,8 @@ private:
         sure_ = in_nest() ? turns_ : sure_iterations(hot_);
         apart_ = in_halves_ = true;
         if (plan_apart()) return true;
-        if (in_nest()) return false;
+        const auto jumps = [](const Streamed &s) { return !s.dimensions.empty(); };
+        if (in_nest() || std::ranges::any_of(loads_, jumps) || std::ranges::any_of(stores_, jumps)) return false;
         apart_ = in_halves_ = false;
         load_starts_.clear();
         fronts_.clear();
@@ -352,7 +350,7 @@ private:
         if (count < least_in_loop) return false;
         for (size_t i = 0; i < loads_.size(); i++) {
             const Streamed &s = loads_[i];
-            // Of nests, whose first turns may touch many groups, as many as are needed.
+            // Where the first turns may touch many groups, of nests and of steps of several lengths, as many as are needed.
             int64_t front = least_in_front;
             Starts starts;
             const auto comes_in_time = [&] {
@@ -361,7 +359,7 @@ private:
                 const int64_t used = s.first_use[static_cast<size_t>(front) - 1];
                 return starts.turns().front() + half_distance() + stages_ <= used && in_time(s, starts, front);
             };
-            while (s.groups - front >= least_in_loop && !comes_in_time() && in_nest()) front++;
+            while (s.groups - front >= least_in_loop && !comes_in_time() && (in_nest() || !s.dimensions.empty())) front++;
             if (s.groups - front < least_in_loop || !comes_in_time()) return false;
             load_starts_.push_back(starts);
             fronts_.push_back(front);
@@ -373,6 +371,7 @@ private:
     // Results of few transfers, or of one pad, leave behind the loop. In the turn before one that needs the last group of a
     // load nothing else starts in its pads: it is waited for there.
     bool plan_loads_alone() {
+        if (std::ranges::any_of(loads_, [](const Streamed &s) { return !s.dimensions.empty(); })) return false;
         stages_ = most_stages_with_sides(hot_);
         in_halves_ = transfers_bind();
         // Groups of several loads, which share engines, take turns.

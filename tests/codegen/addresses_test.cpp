@@ -59,6 +59,51 @@ TEST(Addresses, OfBlocksThatBeginEarlier) {
     }
 }
 
+// Y = X + 1 of groups of `step` rows, where turn i of the loop makes those from row 3 i / 2 on: its last row is made again by
+// the next turn where that is one row further.
+KernelDefinition rows_at_different_steps(int turns) {
+    constexpr int cols = 32, step = 2;
+    const int rows = 3 * (turns - 1) / 2 + step;
+    Var n("n"), m("m");
+    ImageParam x = tensor("X", {cols, rows});
+    Func all("all"), sums("sums"), out("Y");
+    all(n, m) = x(n, m);
+    sums(n, m) = undef<BFloat>();
+    const RDom r(0, step, 0, turns, "r");
+    const Expr row = r.y * 3 / 2 + r.x;
+    sums(n, row) = strict_float(all(n, row) + bf16(1.0f));
+    out(n, m) = sums(n, m);
+    out.bound(n, 0, cols).bound(m, 0, rows);
+    all.compute_root().bound_extent(m, rows);
+    sums.compute_root().bound_extent(m, rows).update().vectorize(n, 32).rename(r.x, RVar("r_unroll"));
+    in_pads({all, sums});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(x);
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
+// Such addresses are computed in each turn, of which several are under way: a turn takes little more than its operations.
+TEST(Addresses, OfRowsAtDifferentSteps) {
+    const Machine machine = find_machine("ax01");
+    const auto cycles = [&](int turns) {
+        const KernelDefinition kernel = rows_at_different_steps(turns);
+        std::mt19937 random(1);
+        const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)};
+        for (const bool optimize : {false, true})
+            expect_equal(kernel, run_checked(kernel, machine, optimize, inputs), run_on_host(kernel, inputs),
+                         fmt::format("{} turns, optimize {}", turns, optimize));
+        const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, {});
+        return run_kernel(kernel, compiled, machine, inputs).result.counters.cycles;
+    };
+    constexpr int few = 40, more = 200, most_of_a_turn = 40;
+    EXPECT_LT(cycles(few + more), cycles(few) + most_of_a_turn * more);
+}
+
 // Y = X + 1, tile by tile; the last column of tiles begins earlier than its number says, which takes a minimum to find.
 KernelDefinition tiles(int cols, int rows) {
     Var n("n"), m("m"), no("no"), mo("mo"), ni("ni"), mi("mi");

@@ -49,6 +49,24 @@ TEST_F(Dependence, WhatTakesTimeStandsBehindTransfers) {
     EXPECT_TRUE(ordered(start, division));
 }
 
+// Rows at different steps may be any rows of their pad in another iteration, in the loop and in the code in front of it.
+TEST_F(Dependence, RowsAtDifferentStepsMayMeet) {
+    kernel.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), "i") * 3 / 2, "((i*3)/2)", 0, false});
+    const auto at_steps = [&](int64_t row, int pad) {
+        Op access = store(x, buffer, row);
+        access.access->row.terms = {{1, 1}};
+        access.pad = pad;
+        return access;
+    };
+    const Op first = at_steps(0, 0), second = at_steps(1, 0);
+    EXPECT_FALSE(may_alias(kernel, *first.access, *second.access));
+    EXPECT_TRUE(ordered(first, second));
+    EXPECT_FALSE(ordered(first, at_steps(iterations, 1)));
+    Op later = second;
+    later.access->iteration = 1;
+    EXPECT_TRUE(may_alias(kernel, *first.access, *later.access));
+}
+
 // A loop goes through the rows in front of one, which it reads in every iteration.
 TEST_F(Dependence, NoneBetweenRowsThatLieApart) {
     constexpr int64_t last = (iterations - 1) * step;
