@@ -1,74 +1,111 @@
 #include "generators/joined_rows.h"
 
+#include <algorithm>
 #include <numeric>
-
-#include "isa/vectors.h"
 
 namespace atalla {
 
-using namespace Halide;
-
 namespace {
-
-// More operations in straight-line code would take longer to fetch, and to schedule, than they save.
-constexpr int64_t most_straight = 220;
 
 // Rows of whole vectors that are longer come and go in parts.
 constexpr int64_t longest_whole = 1024;
 
-int constant(int64_t value) { return static_cast<int>(value); }
+// Equal parts of so many rows of the pads, of which no transfer has too many; 0 where only many more transfers have them.
+int64_t equal_tiles(const Machine &machine, int64_t vectors) {
+    const int64_t fewest = ceil_div(vectors, machine.sdma.max_rows);
+    for (int64_t tiles = fewest; tiles <= fewest + fewest / 2; tiles++)
+        if (vectors % tiles == 0) return vectors / tiles;
+    return 0;
+}
 
 }  // namespace
 
-int64_t JoinedRows::vectors() const { return elements * rows / lanes; }
-
-bool JoinedRows::suits() const {
-    return elements >= lanes && (elements % lanes != 0 || elements > longest_whole) && elements * rows % lanes == 0;
+bool JoinedRows::suit() const {
+    return elements >= lanes && (elements % lanes != 0 || elements > longest_whole) && whole() > 0 &&
+           (images == 1 || whole() == rows);
 }
 
-Chunks::Chunks(const JoinedRows &run, int64_t vectors) : run_(run), vectors_(vectors) {
-    const int64_t length = vectors * lanes, both = std::lcm(length, run.elements);
-    period_ = both / length;
-    rows_ = both / run.elements;
-    if (vectors == 0 || run.vectors() % vectors != 0 || run.rows % rows_ != 0) return;
-    const auto first_row = [&](int64_t vector) { return vector * lanes / run_.elements; };
-    const auto is_whole = [&](int64_t vector) { return first_row(vector) == (vector * lanes + lanes - 1) / run_.elements; };
-    for (int64_t i = 0; i < vectors; i++) {
-        bool same = i > 0;
-        for (int64_t chunk = 0; same && chunk < period_; chunk++) {
-            const int64_t at = chunk * vectors + i;
-            same = is_whole(at - 1) && is_whole(at) && first_row(at - 1) == first_row(at);
-        }
-        if (!same) starts_.push_back(i);
+int64_t JoinedRows::period() const { return lanes / std::gcd<int64_t>(elements, lanes); }
+
+JoinedRows JoinedRows::in_blocks_of(int64_t block) const {
+    JoinedRows run = *this;
+    if (block == rows * images && images > 1) {
+        run.rows = block;
+        run.images = 1;
     }
-    // A load for each row, a store for each vector of numbers, and a choice for one of two rows.
-    constexpr int64_t choice = 2;
-    suits_ = run.numbers * (rows_ + of_period() + choice * (rows_ - 1)) <= most_straight;
+    return run;
 }
 
-// Sums of conditions rather than a table: code in which the vector is known has a constant for each.
-Expr Chunks::row_of(const Expr &element) const {
-    const Expr vector = element / lanes % constant(vectors_);
-    Expr row = 0;
-    if (of_chunk() == vectors_)
-        row = vector;
-    else
-        for (size_t i = 1; i < starts_.size(); i++) row += select(vector < constant(starts_[i]), 0, 1);
-    return element / constant(vectors_ * lanes) * constant(of_chunk()) + row;
+int64_t JoinedRows::blocks(int64_t block) const {
+    const JoinedRows run = in_blocks_of(block);
+    return run.images * ceil_div(run.whole(), block);
 }
 
-Expr Chunks::value(const Func &number, const Expr &lane, const Expr &at, const Expr &first) const {
-    const Expr of_chunk_at = at % constant(of_chunk());
-    Expr vector = 0;
-    if (of_chunk() == vectors_)
-        vector = of_chunk_at;
-    else
-        for (size_t i = 1; i < starts_.size(); i++)
-            vector += select(of_chunk_at < constant(static_cast<int64_t>(i)), 0, constant(starts_[i] - starts_[i - 1]));
-    const Expr element = (at / constant(of_chunk()) * constant(vectors_) + vector) * lanes;
-    const Expr row = element / constant(run_.elements), last = (element + (lanes - 1)) / constant(run_.elements);
-    const Expr own = (row + 1) * constant(run_.elements) - element;
-    return select(row == last || lane < own, number(lane, first + row), number(lane, first + last));
+bool JoinedRows::has_equal_tiles(const Machine &machine, int64_t of_rows) const {
+    return equal_tiles(machine, vectors(of_rows)) > 0;
+}
+
+int64_t JoinedRows::tiles(const Machine &machine, int64_t of_rows) const {
+    const int64_t all = vectors(of_rows), tile = equal_tiles(machine, all);
+    return ceil_div(all, tile > 0 ? tile : machine.sdma.max_rows);
+}
+
+double JoinedRows::slowdown(const Machine &machine, int64_t pads, int64_t of_pad) const {
+    constexpr double of_short_tiles = 0.4, of_other_tiles = 0.2;
+    const int64_t together = vectors(of_pad), tile = equal_tiles(machine, together);
+    const double tiles = tile > 0
+                             ? of_short_tiles * (1 - static_cast<double>(tile) / static_cast<double>(machine.sdma.max_rows))
+                             : of_other_tiles;
+    const int64_t page = machine.dram.row_bytes / 2 / lanes, groups = machine.dram.groups;
+    if (page == 0 || groups < 2) return tiles;
+    // Vectors of the group that has most of them, while the pads go from page to page.
+    int64_t most = 0;
+    for (int64_t at = 0; at < groups * page; at++) {
+        std::vector<int64_t> of_group(static_cast<size_t>(groups), 0);
+        for (int64_t pad = 0; pad < pads; pad++) of_group[static_cast<size_t>((at + pad * together) / page % groups)]++;
+        most += *std::ranges::max_element(of_group);
+    }
+    const double share = static_cast<double>(most) / static_cast<double>(groups * page * pads);
+    return tiles + share * static_cast<double>(groups) - 1;
+}
+
+int64_t JoinedRows::rows_together(const Machine &machine, int64_t pads, int64_t block) const {
+    constexpr int64_t beats_of_vector = 2;
+    constexpr double of_jumps = 0.01;
+    const int64_t of_pad = block / pads;
+    const bool transfers_bind = beats_of_vector * (operands + 1) > operations * machine.vec.ii;
+    if (blocks(block) > 1 || !transfers_bind) return of_pad;
+    int64_t best = of_pad;
+    double least = slowdown(machine, pads, of_pad);
+    for (int64_t rows = period(); rows < of_pad; rows += period()) {
+        if (of_pad % rows != 0) continue;
+        const double cost = slowdown(machine, pads, rows) + of_jumps;
+        if (cost >= least) continue;
+        best = rows;
+        least = cost;
+    }
+    return best;
+}
+
+RowTurn RowTurn::of(const JoinedRows &run, int64_t straight) {
+    const int64_t all = run.vectors_of_row();
+    if (straight >= all) return {straight / all, 1, all};
+    return {1, ceil_div(all, straight), straight};
+}
+
+std::vector<int64_t> RowTurn::choices(const JoinedRows &run, int64_t pads) {
+    constexpr int64_t least = 4, most = 64, most_again = 8, most_rows = 4;
+    const int64_t all = run.vectors_of_row();
+    std::vector<int64_t> found;
+    const auto add = [&](int64_t straight) {
+        if (straight * pads >= least && straight * pads <= most) found.push_back(straight * pads);
+    };
+    for (int64_t rows = most_rows; rows > 1; rows /= 2) add(rows * all);
+    for (int64_t parts = 1; parts <= all; parts++)
+        if (const int64_t vectors = ceil_div(all, parts);
+            ceil_div(all, vectors) == parts && (vectors * parts - all) * most_again <= all)
+            add(vectors);
+    return found;
 }
 
 }  // namespace atalla

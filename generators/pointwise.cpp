@@ -57,16 +57,17 @@ PointwiseWorkload::PointwiseWorkload(const WorkloadRequest &request, ExpressionN
     }
 }
 
-// Each operand has both dimensions of the run, or is a number for each row, or for all.
+// Each operand has all dimensions, or is a number for each row, or for all.
 JoinedRows PointwiseWorkload::rows_as_run(int64_t numbers) const {
-    JoinedRows run{nest_.dims[0].extent, nest_.dims[1].extent, 0, 0, numbers};
+    JoinedRows run{nest_.dims[0].extent, nest_.dims[1].extent, 1, 0, 0, numbers, count_.shared()};
+    for (size_t d = 2; d < nest_.dims.size(); d++) run.images *= nest_.dims[d].extent;
     for (size_t i = 0; i < names_.size(); i++) {
         if (nest_.is_single(i)) continue;
         const bool is_number = !nest_.is_present(i, 0);
-        if (!nest_.is_present(i, 1) || (is_number && nest_.extents_of(i).size() > 1)) return {};
+        if (!nest_.is_present(i, 1) || nest_.extents_of(i).size() != (is_number ? 1 : nest_.dims.size())) return {};
         (is_number ? run.inputs : run.operands)++;
     }
-    return run.suits() ? run : JoinedRows{};
+    return run.suit() ? run : JoinedRows{};
 }
 
 std::string PointwiseWorkload::words(const Machine &machine, const Point &point) const {
@@ -113,7 +114,7 @@ std::vector<Reference> PointwiseWorkload::reference(const std::vector<TensorData
 // shapes and of rows, numbers of rows and planes, from 100 to 393,216 elements.
 double PointwiseWorkload::draft(const Machine &machine, const Point &point) const {
     if (blocks_.meets_patterns(point)) return draft_of_patterns(machine, point);
-    if (PointwiseBlocks::is_joined(point)) return draft_of_run(machine, point);
+    if (blocks_.in_turns(point)) return draft_of_run(machine, point);
     const Tiling t = blocks_.tiling(machine, point);
     const PointwiseBlocks::Transfers of_block = blocks_.transfers(machine, point);
     constexpr double beats_of_vector = 2;
@@ -173,29 +174,35 @@ double PointwiseWorkload::operands_per_element(const Tiling &t, const Point &poi
     return sum;
 }
 
-// Fitted to schedules of batch_norm of 4x64x28x28 and of mul of it by a number for each channel on ax01.
+// Turns of a loop, beside which transfers run, those of a lone block, too, where they are equal. Fitted to sums and products of
+// rows and batch_norm on ax01.
 double PointwiseWorkload::draft_of_run(const Machine &machine, const Point &point) const {
-    constexpr double start = 1200, block_start = 200, turn = 6, spread = 8.5, made = 3, others = 0.45, waits = 1.12,
-                     beats = 2.6, around = 1.2, few_pads = 0.35, first_of_all = 0.25;
-    const Tiling t = blocks_.tiling(machine, point);
-    const JoinedRows &run = blocks_.run();
-    const int64_t pads = point["pads"], share = t.vectors() / pads;
-    // Parts whose transfers are alike follow each other at equal steps.
-    const int64_t tiles = ceil_div(share, machine.sdma.max_rows);
-    bool alike = false;
-    for (int64_t count = tiles; count <= tiles + tiles / 2; count++)
-        alike = alike || (point["parts"] == 1 && share % count == 0);
-    const double lane = waits * static_cast<double>(count_.shared()) * static_cast<double>(machine.vec.ii);
-    const double moved = beats * static_cast<double>(run.operands + 1) * (alike ? 1 : around) *
-                         (1 + few_pads * std::log2(static_cast<double>(machine.pad.count) / static_cast<double>(pads)));
-    const auto vectors = static_cast<double>(t.vectors()), numbers = static_cast<double>(run.numbers);
-    // Vectors of numbers are in a pad for each, which store beside each other.
-    const double making = numbers * spread * static_cast<double>(run.rows) +
-                          made * std::max(1.0, others * numbers) * static_cast<double>(blocks_.chunks(point).all());
-    const double block = block_start + vectors * std::max(lane + turn / static_cast<double>(point["unroll"]), moved);
-    // A lone block comes beside the loop over it.
-    const double first = t.blocks > 1 ? vectors : first_of_all * vectors;
-    return start + making + static_cast<double>(t.blocks) * block + first * moved;
+    constexpr double start = 1200, block_start = 250, waits = 1.08, turn_start = 8, spread = 8.5, beats_of_vector = 2.08,
+                     half_the_pads = 0.3, waits_for_turn = 0.15;
+    const int64_t pads = point["pads"], block = point["block"], of_pad = block / pads;
+    const JoinedRows run = blocks_.run().in_blocks_of(block);
+    const RowTurn turn = RowTurn::of(run, point["unroll"] / pads);
+    const int64_t blocks = blocks_.run().blocks(block), together = run.rows_together(machine, pads, block);
+    // Two moves for a number of two rows, on any unit.
+    const int64_t vectors = turn.rows * turn.vectors, moves = run.elements % lanes == 0 ? 0 : 2 * run.numbers * turn.rows,
+                  operations = std::max(vectors * count_.shared(), (vectors * count_.all() + moves) / 2);
+    const double turn_cycles = waits * static_cast<double>(pads * operations * machine.vec.ii) + turn_start,
+                 numbers = spread * static_cast<double>(run.numbers * blocks_.run().numbers_of_block(block)),
+                 computed = static_cast<double>(turn.turns(of_pad)) * turn_cycles;
+    const double moved = beats_of_vector * static_cast<double>((run.operands + 1) * run.vectors(block)) *
+                         (1 + run.slowdown(machine, pads, together)) * (pads < machine.pad.count ? 1 + half_the_pads : 1);
+    // Groups of transfers start in turns.
+    const double late = waits_for_turn * turn_cycles *
+                        static_cast<double>((run.operands + 1) * run.tiles(machine, together) * (of_pad / together));
+    const auto beside = [](double a, double b) { return std::cbrt(a * a * a + b * b * b); };
+    if (blocks == 1) {
+        const bool jumps = together < of_pad, streams = pads == machine.pad.count && run.has_equal_tiles(machine, together) &&
+                                                        (!jumps || moved > computed);
+        return start + numbers + (streams ? beside(computed, moved) + late : computed + moved);
+    }
+    const bool own = blocks_.run().has_own_numbers(block);
+    return start + (own ? 0 : numbers) + moved +
+           static_cast<double>(blocks) * (block_start + late + beside(computed + (own ? numbers : 0), moved));
 }
 
 // As of a run without patterns, which come first: written to memory, read, and repeated. Fitted to 20 sums and products of rows

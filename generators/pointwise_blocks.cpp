@@ -1,7 +1,9 @@
 #include "generators/pointwise_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace atalla {
@@ -82,8 +84,8 @@ Space PointwiseBlocks::space(const Machine &machine) const {
             for (const int64_t unroll : unrolls_of_run())
                 if (std::ranges::find(unrolls, unroll) == unrolls.end()) all_unrolls.push_back(unroll);
         space.choice("joined",
-                     has_column() ? "rows that end inside vectors, or are long, apart (0), or as one run of vectors with a "
-                                    "vector of numbers for each that meets others (1)"
+                     has_column() ? "rows that end inside vectors, or are long, apart (0), or as one run, in which each begins "
+                                    "inside a vector (1)"
                                   : "rows apart (0), or as one run of vectors, each of which meets one of the patterns that "
                                     "operands without outer dimensions make (1)",
                      {0, 1});
@@ -96,7 +98,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
         .parameter("block",
                    nest_.dims.size() == 1 ? "elements that come and go together"
                    : of_run.empty()       ? "rows that come and go together"
-                   : has_column()         ? "rows that come and go together; vectors where rows are joined"
+                   : has_column()         ? "rows that come and go together"
                                           : "rows that come and go together; elements where rows are joined",
                    {sizes.begin(), sizes.end()})
         .choice("unroll", "vectors in straight-line code", all_unrolls)
@@ -117,22 +119,20 @@ Space PointwiseBlocks::space(const Machine &machine) const {
                          });
     else if (!of_run.empty())
         space.constraint("joined", {"joined", "block", "unroll", "numbers", "pads", "parts"},
-                         "Straight-line code divides a run and its blocks, with vectors of numbers that little code makes.",
-                         [blocks = *this, apart, of_run](const Point &point) {
+                         "Rows of a block begin with a vector in each pad, and straight-line code takes whole ones or parts.",
+                         [blocks = *this, machine, apart, of_run](const Point &point) {
                              if (!is_joined(point))
                                  return apart.count(point["block"]) > 0 &&
                                         std::ranges::find(unrolls, point["unroll"]) != unrolls.end();
-                             if (of_run.count(point["block"]) == 0 || single_numbers(point) || point["parts"] >= in_pages)
-                                 return false;
-                             const int64_t pads = point["parts"] == 1 ? point["pads"] : 1;
-                             return point["block"] % pads == 0 && point["unroll"] % pads == 0 &&
-                                    point["block"] % point["unroll"] == 0 && blocks.chunks(point).suits();
+                             return of_run.count(point["block"]) > 0 && !single_numbers(point) && point["parts"] == 1 &&
+                                    point["pads"] > 1 && point["pads"] <= machine.pad.count &&
+                                    point["unroll"] % point["pads"] == 0 && blocks.run_fits(machine, point);
                          });
     space.constraint("pads", {"pads"}, "There are as many pads.",
                      [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
     space.constraint("parts", also({"pads", "block", "parts"}), "A block has as many equal parts as pads.",
                      [blocks = *this, machine, least](const Point &point) {
-                         if (is_joined(point)) return point["parts"] == 0 || point["pads"] > 1;
+                         if (is_joined(point)) return point["parts"] == 1;
                          if (point["parts"] == all_in_pages)
                              return point["pads"] == halves_of_page * neighbours && blocks.half_of_page(machine) > 0 &&
                                     point["block"] == blocks.nest_.dims[0].extent;
@@ -144,8 +144,7 @@ Space PointwiseBlocks::space(const Machine &machine) const {
     space.constraint(
         "room", also({"pads", "block", "unroll", "parts"}), "A buffer fits its pads.",
         [blocks = *this, machine](const Point &point) {
-            if (blocks.meets_patterns(point)) return true;
-            if (is_joined(point)) return blocks.run_fits(machine, point);
+            if (is_joined(point)) return true;
             const Tiling t = blocks.tiling(machine, point);
             const int64_t slots = t.blocks > 1 && machine.timed() ? 2 : 1, buffers = blocks.operands_ + 1;
             const int64_t pads =
@@ -192,17 +191,15 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, const Point &point) const
         return t;
     }
     if (meets_patterns(point)) return tiling_of_patterns(machine, point["block"]);
-    return is_joined(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
+    return in_turns(point) ? tiling_of_run(point["block"]) : tiling(machine, point["block"], point["parts"] == 1);
 }
 
 Tiling PointwiseBlocks::tiling_of_run(int64_t block) const {
-    const LoopNest nest = nest_of_run();
+    const JoinedRows run = run_.in_blocks_of(block);
     Tiling t;
-    t.width = nest.dims[0].extent;
-    t.cols = t.stored_cols = block * lanes;
-    t.blocks = t.width / t.cols;
-    for (size_t d = 1; d < nest.dims.size(); d++) t.blocks *= nest.dims[d].extent;
-    if (nest.dims.size() > 1) t.height = nest.dims[1].extent;
+    t.width = run.elements * run.rows;
+    t.cols = t.stored_cols = run.vectors(block) * lanes;
+    t.blocks = run.blocks(block);
     return t;
 }
 
@@ -224,43 +221,54 @@ std::set<int64_t> PointwiseBlocks::blocks_of_patterns(const Machine &machine) co
     return blocks;
 }
 
-LoopNest PointwiseBlocks::nest_of_run() const {
-    LoopNest nest = nest_;
-    nest.dims[0].extent *= nest.dims[1].extent;
-    nest.dims.erase(nest.dims.begin() + 1);
-    return nest;
-}
-
-Chunks PointwiseBlocks::chunks(const Point &point) const {
-    return Chunks(run_, point["unroll"] / (point["parts"] == 1 ? point["pads"] : 1));
-}
-
 bool PointwiseBlocks::run_fits(const Machine &machine, const Point &point) const {
-    constexpr int64_t slots = 2;
-    const Chunks all = chunks(point);
-    if (!all.suits()) return false;
-    const int64_t pads = point["parts"] == 1 || point["unroll"] % point["pads"] == 0 ? point["pads"] : 1;
-    const int64_t groups = std::max<int64_t>(1, machine.pad.count / pads), buffers = run_.operands + 1;
-    // Numbers, each spread over a vector, and those of chunks; each of these in a pad.
-    const int64_t small = small_operands_ + run_.inputs * tiles_of(run_.rows) + run_.numbers * (run_.rows + all.all());
-    return (buffers + groups - 1) / groups * ceil_div(point["block"], pads) * slots + small <= machine.pad_rows();
+    constexpr int64_t most_again = 8;
+    const int64_t pads = point["pads"], block = point["block"], of_pad = block / pads;
+    const JoinedRows run = run_.in_blocks_of(block);
+    const int64_t whole = run.whole(), count = ceil_div(whole, block), blocks = run.images * count;
+    // The last block, which begins earlier, makes few rows again.
+    if (block > whole || block % (pads * run.period()) != 0 || (count * block - whole) * most_again > whole) return false;
+    const RowTurn turn = RowTurn::of(run, point["unroll"] / pads);
+    const std::vector<int64_t> straight = RowTurn::choices(run, pads);
+    if (std::ranges::find(straight, point["unroll"]) == straight.end() || of_pad % turn.rows != 0) return false;
+    // Numbers begin anew between rows that come together, or among those of all pads.
+    const int64_t together = run.rows_together(machine, pads, block);
+    if (run.rows > run_.rows && together % run_.rows != 0 && run_.rows % (pads * together) != 0) return false;
+    const int64_t slots = blocks > 1 ? 2 : 1, numbers = run_.numbers_of_block(block), groups = machine.pad.count / pads,
+                  buffers = run.operands + 1,
+                  small =
+                      small_operands_ + run.inputs * slots * tiles_of(numbers) + run.numbers * (round_up(numbers, lanes) + 1);
+    return (buffers + groups - 1) / groups * run.vectors(of_pad) * slots + small <= machine.pad_rows();
 }
 
+// Of every size up to twice as many vectors the rows whose transfers take least time, and all.
 std::set<int64_t> PointwiseBlocks::blocks_of_run(const Machine &machine) const {
-    constexpr int64_t least_block = 16;
+    constexpr int64_t least = 128, most = 4096;  // vectors
     std::set<int64_t> blocks;
-    if (machine.timed() && run_.suits() && !unrolls_of_run().empty())
-        for (const int64_t vectors : divisors(run_.vectors(), machine.pad.count * most_buffer_rows / 2))
-            if (vectors >= least_block) blocks.insert(vectors);
+    if (!machine.timed() || !run_.exist()) return blocks;
+    const int64_t whole = run_.whole();
+    for (const int64_t pads : pads_of_parts) {
+        const int64_t step = pads * run_.period();
+        std::map<int, std::pair<double, int64_t>> best;  // by size
+        for (int64_t rows = step; pads > 1 && rows <= whole && run_.vectors(rows) <= most; rows += step) {
+            const auto again = static_cast<double>(ceil_div(whole, rows) * rows - whole) / static_cast<double>(whole);
+            const std::pair<double, int64_t> cost = {run_.slowdown(machine, pads, rows / pads) + again, rows};
+            if (run_.vectors(rows) < least) continue;
+            const auto [found, first] = best.try_emplace(std::bit_width(static_cast<uint64_t>(run_.vectors(rows))), cost);
+            if (!first) found->second = std::min(found->second, cost);
+        }
+        for (const auto &[size, cost] : best) blocks.insert(cost.second);
+    }
+    const int64_t all = run_.rows * run_.images;
+    if (whole == run_.rows && all % (2 * run_.period()) == 0) blocks.insert(all);
     return blocks;
 }
 
 std::set<int64_t> PointwiseBlocks::unrolls_of_run() const {
-    constexpr int64_t least = 4, most = 32;
     std::set<int64_t> found;
-    for (const int64_t unroll : divisors(run_.vectors(), most))
-        for (const int64_t pads : pads_of_parts)
-            if (unroll >= least && unroll % pads == 0 && Chunks(run_, unroll / pads).suits()) found.insert(unroll);
+    for (const int64_t pads : pads_of_parts)
+        if (pads > 1)
+            for (const int64_t unroll : RowTurn::choices(run_, pads)) found.insert(unroll);
     return found;
 }
 
@@ -288,7 +296,7 @@ Tiling PointwiseBlocks::tiling(const Machine &machine, int64_t block, bool in_pa
 }
 
 StraightVectors PointwiseBlocks::straight(const Machine &machine, const Tiling &t, const Point &point) const {
-    if (is_joined(point)) return {point["unroll"], 1};
+    if (in_turns(point)) return {point["unroll"], 1};
     const int64_t unroll = point["unroll"], pads = point["pads"], share = point["parts"] == 1 ? part_of(t, pads) : 0;
     const auto of_each = [&](int64_t most) {
         return pads * largest_divisor(share, std::clamp<int64_t>(most / pads, 1, share));

@@ -84,10 +84,8 @@ public:
     bool meets_patterns(const Point &point) const { return patterns_.exists() && is_joined(point); }
     const PatternRun &patterns() const { return patterns_; }
     void set_patterns(PatternRun patterns) { patterns_ = std::move(patterns); }
-    // The nest whose innermost dimension is the run.
-    LoopNest nest_of_run() const;
-    // How straight-line code takes the run: all of its vectors, or those in one pad.
-    Chunks chunks(const Point &point) const;
+    // Whether those with numbers are turns of a loop.
+    bool in_turns(const Point &point) const { return run_.exist() && is_joined(point); }
     // Of the dimension that is divided among the pads (vectors of a row, rows, or planes), what one of them gets; 0: it does
     // not divide.
     int64_t part_of(const Tiling &t, int64_t pads) const;
@@ -102,7 +100,7 @@ private:
     TransferCost transfers_of_block(const Machine &machine, const Point &point) const;
     Tiling tiling_of_run(int64_t block) const;
     bool run_fits(const Machine &machine, const Point &point) const;
-    // Vectors of a block of the run, and in straight-line code, which divide it.
+    // Rows of a block of the run, and vectors in straight-line code.
     std::set<int64_t> blocks_of_run(const Machine &machine) const;
     std::set<int64_t> unrolls_of_run() const;
     // Elements of a block of a run that meets patterns.

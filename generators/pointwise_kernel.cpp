@@ -22,10 +22,11 @@ void set_strides(Param param, const std::vector<int64_t> &strides) {
 
 KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
     if (blocks_.meets_patterns(point)) return build_of_patterns(machine, point);
-    const bool paged = point["parts"] == PointwiseBlocks::in_pages, joined = PointwiseBlocks::is_joined(point);
+    if (blocks_.in_turns(point)) return build_of_rows(machine, point);
+    const bool paged = point["parts"] == PointwiseBlocks::in_pages;
     const bool all = point["parts"] == PointwiseBlocks::all_in_pages;  // each pad has half of every other page
     const PointwiseBlocks::Pages pages = paged ? blocks_.pages_of(machine, point["block"]) : PointwiseBlocks::Pages{};
-    const LoopNest nest = paged ? pages.nest : all ? blocks_.halves_of_pages(machine) : joined ? blocks_.nest_of_run() : nest_;
+    const LoopNest nest = paged ? pages.nest : all ? blocks_.halves_of_pages(machine) : nest_;
     const Tiling t = paged ? blocks_.pages_tiling(point["block"]) : blocks_.tiling(machine, point);
     const size_t rank = nest.dims.size();
     const bool many = t.blocks > 1 || paged;
@@ -51,19 +52,10 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         std::vector<Var> own;
     };
     std::map<std::string, Column> columns;
-    // Of a run, whose vectors meet vectors of numbers that all are made together.
-    const Var row_of_run("row_of_run");
-    std::vector<std::pair<std::string, Func>> spread_of_run;
     // Of a block that begins inside a vector of its row, lanes are not known.
     const bool aligned = t.width <= t.cols || t.width % lanes == 0;
     const auto value_of_row = [&](const std::string &name, Func rows, const std::vector<Var> &own) -> Expr {
         if (!machine.timed()) return rows(own);
-        if (joined) {
-            Func spread(rows.name() + "_spread");
-            spread(lane, row_of_run) = rows(row_of_run);
-            spread_of_run.emplace_back(name, spread);
-            return {};
-        }
         Column column{Func(rows.name() + "_spread"), Func(rows.name() + "_held"), own};
         std::vector<Var> of_lane = {lane};
         of_lane.insert(of_lane.end(), own.begin(), own.end());
@@ -80,8 +72,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         return nest_.is_present(i, 0) || nest_.is_single(i) ? names_[i] + "_rows" : "z_" + names_[i] + "_numbers";
     };
     for (size_t i = 0; i < names_.size(); i++) {
-        const bool number_of_run = joined && !nest.is_present(i, 0) && !nest_.is_single(i);
-        std::vector<int64_t> extents = number_of_run ? nest_.extents_of(i) : nest.extents_of(i);
+        std::vector<int64_t> extents = nest.extents_of(i);
         if (extents.empty()) extents = {1};
         ImageParam tensor = vocabulary::tensor("in_" + names_[i], extents);
         if (paged && !nest.is_single(i)) {
@@ -98,10 +89,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             continue;
         }
         Func rows(name_of_rows(i));
-        if (number_of_run) {
-            rows(row_of_run) = tensor(row_of_run);
-            values[names_[i]] = value_of_row(names_[i], rows, {row_of_run});
-        } else if (nest.is_single(i)) {
+        if (nest.is_single(i)) {
             rows(lane) = select(lane < 1, tensor(min(lane, 0)), undef<BFloat>());
             values[names_[i]] = rows(0);
         } else {
@@ -134,7 +122,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     std::map<std::string, Expr> own;  // an input of parts has one dimension
     for (const PointwisePart &part : parts_) {
         const bool single = part.dim == PointwisePart::of_single_numbers;
-        const Var v = single ? lane : joined && part.dim == 1 ? row_of_run : vars[part.dim];
+        const Var v = single ? lane : vars[part.dim];
         const int extent = single ? 1 : size(nest_.dims[part.dim].extent);
         for (const std::string &name : part.inputs) {
             if (own.count(name)) continue;
@@ -149,23 +137,6 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
                             : part.dim == 0 ? Expr(values_of_part(v))
                                             : value_of_row(part.name, values_of_part, {v});
         computed.push_back(values_of_part);
-    }
-    Func numbers("numbers_of_run");
-    const RDom period(0, joined ? size(blocks_.chunks(point).of_period()) : 1, 0,
-                      joined ? size(blocks_.chunks(point).periods()) : 1, "period");
-    if (joined) {
-        const Chunks chunks = blocks_.chunks(point);
-        const Var at("at");
-        std::vector<Expr> none, made;
-        for (const auto &[name, spread] : spread_of_run) {
-            none.push_back(undef<BFloat>());
-            made.push_back(chunks.value(spread, lane, period.x, period.y * size(chunks.rows_of_period())));
-        }
-        numbers(lane, at) = Tuple(none);
-        numbers(lane, period.x + period.y * size(chunks.of_period())) = Tuple(made);
-        const FuncRef met = numbers(n % size(lanes), chunks.row_of(n));
-        for (size_t i = 0; i < spread_of_run.size(); i++)
-            values[spread_of_run[i].first] = made.size() == 1 ? Expr(met) : met[static_cast<int>(i)];
     }
     // Parts that are used several times are named, or Halide would walk through each use.
     y(rows_of_pads) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
@@ -201,7 +172,6 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     auto [across, down, deep] = blocks_.straight(machine, t, point);
     Var row = rank > 1 ? vars[1] : n;  // the innermost loop over rows
     const int64_t pads = point["pads"], share = paged                ? vectors * 2 / pads
-                                                : joined             ? (point["parts"] > 0 ? vectors / pads : 0)
                                                 : all                ? vectors
                                                 : point["parts"] > 0 ? blocks_.part_of(t, pads)
                                                                      : 0;
@@ -234,7 +204,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         if (down > 1) y.split(vars[1], vars[1], mu, size(down));
         y.reorder(inner);
     } else if (share > 0) {
-        const bool flat = rank == 1 || joined;
+        const bool flat = rank == 1;
         const Var each = flat ? n : vars[1];
         const int64_t together = (flat ? across : down) / pads;
         y.split(each, pu, each, size(share));
@@ -276,12 +246,9 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             .split(column.own[0], column.own[0], mu, size(rows % lanes == 0 ? lanes : rows));
         in_pads({column.spread});
     };
-    const auto by_tile = [&](size_t dim) { return dim == 0 ? t.width > t.cols : dim == 1 && !joined && t.rows < t.height; };
+    const auto by_tile = [&](size_t dim) { return dim == 0 ? t.width > t.cols : dim == 1 && t.rows < t.height; };
     const auto keep = [&](Func f, size_t dim) {
-        const int64_t extent = round_up(dim == 0   ? t.stored_cols
-                                        : dim == 1 ? (joined ? blocks_.run().rows : t.rows)
-                                                   : 1,
-                                        lanes);
+        const int64_t extent = round_up(dim == 0 ? t.stored_cols : dim == 1 ? t.rows : 1, lanes);
         const Var v = f.args().front();
         if (by_tile(dim))
             f.compute_at(out, dim == 0 ? no : tile).bound_extent(v, size(extent));
@@ -303,9 +270,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
     for (size_t i = 0; i < names_.size(); i++) {
         Func rows = staged[i];
         if (!rows.defined()) continue;
-        if (joined && !nest.is_present(i, 0) && !nest_.is_single(i)) {
-            rows.compute_root().align_storage(row_of_run, size(lanes));
-        } else if (nest.is_single(i)) {
+        if (nest.is_single(i)) {
             rows.compute_root().bound(lane, 0, size(lanes));
         } else {
             // Where nothing it depends on changes further in, it stays.
@@ -349,21 +314,8 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
         }
         in_pads({rows});
     }
-    if (joined) {
-        const int64_t all = blocks_.run().rows;
-        for (auto &[name, spread] : spread_of_run) {
-            spread.compute_root()
-                .bound_extent(lane, size(lanes))
-                .vectorize(lane, size(lanes))
-                .split(row_of_run, row_of_run, mu, size(all % lanes == 0 ? lanes : all));
-            in_pads({spread});
-        }
-        numbers.compute_root().bound(lane, 0, size(lanes)).vectorize(lane, size(lanes));
-        numbers.update().vectorize(lane, size(lanes)).reorder(lane, period.x, period.y).rename(period.x, RVar("r_unroll"));
-        in_pads({numbers});
-    }
     whole_loops(out);
-    const int64_t rows_of_part = share * (rank == 1 || paged || all || joined ? 1 : t.planes > 1 ? vectors * t.rows : vectors);
+    const int64_t rows_of_part = share * (rank == 1 || paged || all ? 1 : t.planes > 1 ? vectors * t.rows : vectors);
     for (size_t i = 0; i < names_.size(); i++) {
         const bool whole = nest.is_present(i, 0) && (rank == 1 || nest.is_present(i, 1)), plane = t.planes > 1 && !paged;
         // Of what has no rows a plane is one row.

@@ -136,9 +136,9 @@ TEST(Pointwise, NumbersOfRowsGoIntoALoop) {
     check("masked_fill", "7x54x3x2,7x1x1x2,7x54x1x1", {{{"block", 3}, {"unroll", 4}, {"pads", 1}, {"parts", 0}}});
 }
 
-// Rows that end inside vectors, or are long, as one run: vectors with numbers of one row and of two, in chunks that share them
-// and that do not; blocks of several rows, of a part of one and of all; several images, of which some operands have one;
-// numbers that are computed, missing, or different in each image.
+// Rows that end inside vectors, or are long, as one run: turns of several rows, of one and of parts of one; blocks of some
+// rows, of which the last one begins earlier, with rows behind them that are no whole vectors, of an image and of all; several
+// images, whose numbers are the same; numbers that are computed or missing.
 TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
     const Machine machine = find_machine("ax01");
     Random random(1);
@@ -157,23 +157,42 @@ TEST(Pointwise, RowsThatEndInsideVectorsAreARun) {
     };
     check("batch_norm", "2x8x28x28,8,8,8,8");
     check("batch_norm", "2x16x14x14,16,16,-,16");
-    check("mul", "1x32x7x7,1x32x1x1");
-    check("mul", "2x6x20x20,1x6x1x1");
+    check("mul", "1x64x7x7,1x64x1x1");
+    check("mul", "2x32x20x20,1x32x1x1");
     check("add", "4x8x1x1,4x8x10x20");
-    check("where", "4x20x20,4x1x1,2x4x20x20");
+    check("where", "2x4x20x20,4x1x1,2x4x20x20");
     check("relu(mul(sub(x, y), rsqrt(z)))", "1x8x20x20,8x1x1,8x1x1");
+    check("sub", "200x77,200x1");
+    check("sub", "72x1000,72x1");
+    check("rsub", "64x1000,64x1");
     // Long rows of whole vectors, which would come in parts.
-    check("mul", "2x3x36x32,1x3x1x1");
+    check("mul", "2x4x36x32,1x4x1x1");
     check("batch_norm", "1x4x56x56,4,4,4,4");
 }
 
-// Rows are a run only where whole vectors hold them, a vector has elements of two at most, and little code makes the vectors of
-// numbers.
+// All rows in the pads, whose transfers run beside the loop, also where the rows of a pad do not follow each other in memory.
+TEST(Pointwise, ARunThatThePadsHoldStreams) {
+    const Machine machine = find_machine("ax01");
+    const auto cycles = [&](const char *shape, const char *point) {
+        const Evaluator evaluator(find_operator("mul").workload({{"shape", shape}}), machine);
+        EXPECT_EQ(evaluator.verify(Point::parse(point)), "") << shape << " at " << point;
+        return evaluator.evaluate(Point::parse(point)).cycles;
+    };
+    for (const char *shape : {"1x64x28x28,1x64x1x1", "4x64x28x28,1x64x1x1"}) {
+        const bool images = shape[0] == '4';
+        EXPECT_LT(cycles(shape, images ? "block=256,joined=1,numbers=0,pads=4,parts=1,unroll=20"
+                                       : "block=64,joined=1,numbers=0,pads=4,parts=1,unroll=20"),
+                  cycles(shape, "block=32,joined=1,numbers=0,pads=4,parts=1,unroll=20"))
+            << shape;
+    }
+}
+
+// Rows are a run only where enough of them begin with a vector, and none has elements of three.
 TEST(Pointwise, RowsThatAreNoRunStayApart) {
     const Machine machine = find_machine("ax01");
     for (const char *shape :
-         {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x63x7x7,63,63,63,63", "1x32x31x33,32,32,32,32", "1x64x7x7,64,64,64,64",
-          "2x64x1x1,64,64,64,64", "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64", "2x64x32x32,64,64,64,64"}) {
+         {"2x1x28x28,1,1,1,1", "2x3x7x7,3,3,3,3", "1x31x7x7,31,31,31,31", "1x32x31x33,32,32,32,32", "2x64x1x1,64,64,64,64",
+          "2x64x3x5,64,64,64,64", "2x64x8x8,64,64,64,64", "2x64x32x32,64,64,64,64"}) {
         const auto workload = find_operator("batch_norm").workload({{"shape", shape}});
         for (const Parameter &parameter : workload->space(machine).parameters) EXPECT_NE(parameter.name, "joined") << shape;
     }

@@ -34,8 +34,8 @@ TEST(Pointwise, DraftOfALoneBlockOfJoinedRows) {
     const Machine machine = find_machine("ax01");
     const std::shared_ptr<const Workload> workload =
         find_operator("batch_norm").workload({{"shape", "1x256x14x14,256,256,256,256"}});
-    const Point lone = Point::parse("block=1568,joined=1,numbers=0,pads=4,parts=1,unroll=28"),
-                several = Point::parse("block=224,joined=1,numbers=0,pads=2,parts=1,unroll=14");
+    const Point lone = Point::parse("block=256,joined=1,numbers=0,pads=4,parts=1,unroll=28"),
+                several = Point::parse("block=32,joined=1,numbers=0,pads=2,parts=1,unroll=14");
     EXPECT_LT(Evaluator(workload, machine).evaluate(lone).cycles, Evaluator(workload, machine).evaluate(several).cycles);
     EXPECT_LT(workload->draft(machine, lone), workload->draft(machine, several));
 }
@@ -62,7 +62,7 @@ TEST(Pointwise, DraftOfTransfers) {
     expect_drafted_faster("batch_norm", {{"shape", "256x100,100,100,100,100"}},
                           {{"block", 256}, {"unroll", 16}, {"pads", 4}, {"parts", 0}},
                           {{"block", 64}, {"unroll", 16}, {"pads", 4}, {"parts", 1}});
-    Point joined = point(128, 32, 1, 0), apart = point(16, 32, 1, 1);
+    Point joined = point(16, 16, 1, 0), apart = point(16, 32, 1, 1);
     joined.set("joined", 1);
     apart.set("joined", 0);
     expect_drafted_faster("mul", {{"shape", "16x1x1,16x64x64"}}, joined, apart);
