@@ -45,7 +45,8 @@ private:
             if (node.branch) expand_in(node.branch->body);
             if (!node.loop) continue;
             expand_in(node.loop->body);
-            if (may_idle(*node.loop) && !kernel_.loops[static_cast<size_t>(node.loop->id)].varies()) expand_rows_of(*node.loop);
+            if (may_idle(kernel_, *node.loop) && !kernel_.loops[static_cast<size_t>(node.loop->id)].varies())
+                expand_rows_of(*node.loop);
         }
     }
 

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <set>
 
 #include "codegen/code_cost.h"
@@ -19,13 +20,24 @@ bool steps(const Kernel &kernel, const Op &op) {
            (op.opcode == Opcode::add_s && op.src[1] != op.dst && kernel.registers[op.src[1].id].constant);
 }
 
-// An operation whose result matters to nothing but the registers and rows that it names. A branch out of line counts for itself
-// when it starts a transfer: turns of the loop behind the last one start none.
+// Idle stages load weights, too, which takes the time of a tile: once, where nothing is around the loop. Weights that no row
+// of the loop meets are for code behind it.
+template <class Ops>
+bool weights_may_idle(const LoopInfo &loop, const Ops &ops) {
+    bool weights = false, rows = false;
+    for (const Op &op : ops) {
+        weights = weights || op.opcode == Opcode::lw_vi;
+        rows = rows || op.opcode == Opcode::gemm_vv;
+    }
+    return !weights || (rows && loop.parent < 0);
+}
+
+// An operation whose result matters to nothing but the registers and rows that it names, or the weights of its loop. A branch
+// out of line counts for itself when it starts a transfer: turns of the loop behind the last one start none.
 bool harmless(const Op &op) {
     if (op.side) return true;
     if (op.fence || op.orders >= 0 || is_branch(op.opcode)) return false;
     switch (op.opcode) {
-        case Opcode::lw_vi:
         case Opcode::scpad_ld:
         case Opcode::scpad_st:
             return false;
@@ -60,7 +72,8 @@ public:
 
     bool possible() const {
         if (loop_ < 0 || kernel_.loops[static_cast<size_t>(loop_)].varies() || b_ == 0 ||
-            blocks_[b_ - 1].end.kind != Terminator::Next)
+            blocks_[b_ - 1].end.kind != Terminator::Next ||
+            !weights_may_idle(kernel_.loops[static_cast<size_t>(loop_)], graph_.ops))
             return false;
         for (size_t i = 0; i < graph_.ops.size(); i++) {
             const Op &op = graph_.ops[i];
@@ -212,11 +225,12 @@ private:
 
 }  // namespace
 
-bool may_idle(const Loop &loop) {
-    const bool loads = std::any_of(loop.body.begin(), loop.body.end(),
-                                   [](const Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld; });
-    return loop.extent > 1 && loads &&
-           std::all_of(loop.body.begin(), loop.body.end(), [](const Node &node) { return node.op && harmless(*node.op); });
+bool may_idle(const Kernel &kernel, const Loop &loop) {
+    const auto is_harmless = [](const Node &node) { return node.op && harmless(*node.op); };
+    if (loop.extent <= 1 || !std::ranges::all_of(loop.body, is_harmless)) return false;
+    const auto ops = loop.body | std::views::transform([](const Node &node) -> const Op & { return *node.op; });
+    return std::ranges::any_of(ops, [](const Op &op) { return op.opcode == Opcode::vreg_ld; }) &&
+           weights_may_idle(kernel.loops[static_cast<size_t>(loop.id)], ops);
 }
 
 bool idling_pays(const Machine &machine, double packets, double runs, double interval) {

@@ -9,7 +9,7 @@
 namespace atalla::codegen {
 
 // Could a loop be one whose stages run idle? Its buffers then get guard rows for them, where the pads have room.
-bool may_idle(const Loop &loop);
+bool may_idle(const Kernel &kernel, const Loop &loop);
 
 // Is it better that stages run idle, which takes the time of whole iterations, than to have code in front of the loop and
 // behind it? That code is as many operations, which run beside others, but comes from memory first. `packets`: of the loop,

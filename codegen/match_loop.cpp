@@ -381,7 +381,7 @@ Loop Matcher::begin_loop(const For *loop, int64_t extent) {
     const int id = static_cast<int>(kernel_.loops.size());
     const LoopName name = split_loop_name(loop->name);
     kernel_.loops.push_back({fmt::format("{}#{}", loop->name, id), extent, loop_, kernel_.scalar(name.variable), {}, 0});
-    return {id, extent, 0, name.func + "." + name.variable, {}};
+    return {id, extent, 0, name.func + "." + name.variable, {}, false, loop_ >= 0};
 }
 
 void Matcher::run_loop(const For *loop, Loop result, const LinearForm &variable, Body *destination) {

@@ -76,6 +76,14 @@ Expr opposite(const Expr &e) {
     return Expr();
 }
 
+bool is_positive_zero(const Expr &e) {
+    const auto *broadcast = e.as<Broadcast>();
+    const Expr &value = broadcast != nullptr ? broadcast->value : e;
+    const auto *cast = value.as<Cast>();
+    const auto *number = (cast != nullptr ? cast->value : value).as<FloatImm>();
+    return number != nullptr && number->value == 0 && !std::signbit(number->value);
+}
+
 float rounded(float value) { return static_cast<float>(bfloat16_t(value)); }
 
 }  // namespace
@@ -105,7 +113,7 @@ Reg Matcher::emit(Op op, RegisterClass cls, const std::string &name) {
                         : fmt::format("{} {} {} {} {} {} {}", static_cast<int>(op.opcode), op.src[0].id, op.src[1].id,
                                       op.src[2].id, op.mask.id, op.imm, op.opcode == Opcode::gemm_vv ? fill_ : 0);
     };
-    Reg &known = op.opcode == Opcode::vreg_ld ? loaded_[{op.access->allocation, op.access->row}]
+    Reg &known = op.opcode == Opcode::vreg_ld ? loaded_[{op.access->allocation, op.access->row}][op.imm]
                                               : numbered_[number()];  // the value, or where to note it
     if (known.defined()) return known;
     const Reg result = kernel_.new_register(cls, name);
@@ -424,7 +432,22 @@ Value Matcher::evaluate_select(const Select *select) {
     const Value lanes = evaluate(condition);
     if (lanes.lanes == ~0u) return evaluate(on);
     if (lanes.lanes == 0u) return evaluate(off);
+    if (const auto first = first_of_row(lanes, on, off)) return *first;
     return choose(lanes, evaluate(on), evaluate(off));
+}
+
+// The first elements of a row of the pads, and zeros behind them, are a load of so many columns.
+std::optional<Value> Matcher::first_of_row(const Value &lanes, const Expr &on, const Expr &off) {
+    const auto *load = on.as<Load>();
+    if (!lanes.lanes || (*lanes.lanes & (*lanes.lanes + 1)) != 0 || load == nullptr || !is_positive_zero(off))
+        return std::nullopt;
+    const auto allocation = allocations_.find(load->name);
+    if (allocation == allocations_.end() || load->type.is_scalar()) return std::nullopt;
+    Op op;
+    op.opcode = Opcode::vreg_ld;
+    op.imm = std::popcount(*lanes.lanes) - 1;
+    op.access = PadAccess{allocation->second, pad_row(load->index, load->type.lanes(), load->name), {}};
+    return Value::of_vector(emit(op, RegisterClass::Vector, kernel_.allocations[allocation->second].name));
 }
 
 // A comparison of indices that loops outside have decided.

@@ -144,6 +144,7 @@ private:
     Value arithmetic(const Halide::Expr &e, bool rounded_next);
     Value comparison(const Halide::Expr &e);
     Value evaluate_select(const Halide::Internal::Select *select);
+    std::optional<Value> first_of_row(const Value &lanes, const Halide::Expr &on, const Halide::Expr &off);
     std::optional<bool> known_here(const Halide::Expr &condition);
     Value divide(const Halide::Expr &e, const Value &a, const Value &b);
     Value binary(Opcode vv, Opcode vs, Value a, Value b, bool commutes);
@@ -195,9 +196,9 @@ private:
     std::map<std::string, int> allocations_, tensors_;
     // What lies in memory where the first result will be, and the element it begins at.
     std::map<std::string, int64_t> scratch_;
-    int64_t scratch_elements_ = 0, result_elements_ = 0;  // how far both reach
-    std::map<std::string, Reg> numbered_;                 // value numbering inside a straight line
-    std::map<std::pair<int, LinearForm>, Reg> loaded_;    // the same for rows of allocations
+    int64_t scratch_elements_ = 0, result_elements_ = 0;                   // how far both reach
+    std::map<std::string, Reg> numbered_;                                  // value numbering inside a straight line
+    std::map<std::pair<int, LinearForm>, std::map<int32_t, Reg>> loaded_;  // the same for rows of allocations, by columns
     std::map<uint32_t, Reg> constant_vectors_, constant_masks_;
     std::set<std::string> filled_names_;  // allocations that a constant is stored to
     FillsInPlace fill_in_place_, brought_in_place_;

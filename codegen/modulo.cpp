@@ -191,7 +191,8 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
-    const int64_t most = std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure()) : most_stages(ops), loop.sure());
+    const int64_t most =
+        std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0) : most_stages(ops), loop.sure());
     std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
     for (size_t i = 0; i < graph.ops.size(); i++) {
         const Op &op = graph.ops[i];
@@ -508,17 +509,18 @@ int most_stages(const std::vector<const Op *> &ops) {
     return through_pads ? most_through_pads : most;
 }
 
-int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations) {
-    constexpr int64_t enough = 4, enough_with_weights = 64;  // those have code in front of the loop and behind it
+int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations, bool in_nest) {
+    // With weights loops in a nest have code in front of them and behind them.
+    constexpr int64_t enough = 4, enough_with_weights = 12, enough_in_nest = 64;
     const auto has = [&](Opcode opcode) {
         return std::any_of(ops.begin(), ops.end(), [&](const Op *op) { return op->opcode == opcode; });
     };
-    const int64_t least = has(Opcode::lw_vi) ? enough_with_weights : enough;
+    const int64_t least = !has(Opcode::lw_vi) ? enough : in_nest ? enough_in_nest : enough_with_weights;
     return has(Opcode::gemm_vv) && iterations >= least ? most_stages(ops) : 2;
 }
 
 int most_stages(const Loop &loop) { return most_stages(operations_of(loop)); }
-int most_stages_with_sides(const Loop &loop) { return most_stages_with_sides(operations_of(loop), loop.extent); }
+int most_stages_with_sides(const Loop &loop) { return most_stages_with_sides(operations_of(loop), loop.extent, loop.in_nest); }
 
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
                                               const std::set<Reg> &shared_masks, OverlapIterations overlap,

@@ -18,7 +18,7 @@ int most_stages(const std::vector<const Op *> &ops);
 int most_stages(const Loop &loop);
 // Of a loop with branches out of line, which the code before and after it leaves out: as many iterations less take them. Only
 // for rows that wait for the array is it worth as many as without, and where there are iterations enough.
-int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations);
+int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iterations, bool in_nest);
 int most_stages_with_sides(const Loop &loop);
 
 // x = x + y, where x is used for nothing else in the loop and y only here: it may run an iteration late, with y = -0 standing

@@ -1,5 +1,7 @@
 // Where in an iteration transfers start.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "codegen/modulo_scheduler.h"
 
@@ -16,6 +18,19 @@ std::vector<int> transfers_of(const ScheduleGraph &graph) {
     return transfers;
 }
 
+// Does code out of line start several transfers of a pad, one after the other?
+bool follow_in_pads(const ScheduleGraph &graph) {
+    std::map<int, int> sides;  // by pad
+    for (const Op &op : graph.ops) {
+        if (!op.side) continue;
+        std::set<int> pads;
+        for (const Op &inner : *op.side)
+            if (inner.opcode == Opcode::scpad_ld) pads.insert(inner.pad);
+        for (int pad : pads) sides[pad]++;
+    }
+    return std::ranges::any_of(sides, [](const auto &pad) { return pad.second > 1; });
+}
+
 }  // namespace
 
 bool ModuloScheduler::starts_transfers(const ScheduleGraph &graph) { return transfers_of(graph).size() > 1; }
@@ -25,7 +40,11 @@ std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int i
     const int cycles_in_reach = full_unit(graph, interval) == Unit::None ? 90 : 104;
     std::vector<int> wanted(graph.ops.size(), 0);
     const auto sides = std::count_if(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
-    const int range = std::min(interval, cycles_in_reach);
+    // In a nest the code that leads there would push other code out of the instruction cache.
+    const bool in_nest =
+        std::ranges::any_of(kernel_.loops, [this](const LoopInfo &loop) { return loop.index == index_ && loop.parent >= 0; });
+    const int range =
+        !in_nest && follow_in_pads(graph) && interval > 2 * cycles_in_reach ? interval : std::min(interval, cycles_in_reach);
     int at = 0;
     for (size_t i = 0; i < graph.ops.size(); i++)
         if (graph.ops[i].side) wanted[i] = (2 * interval - turn_ - range + range * at++ / static_cast<int>(sides)) % interval;

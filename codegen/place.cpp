@@ -453,7 +453,7 @@ void add_guard_rows(Kernel &kernel, int index) {
     const bool comes = std::any_of(kernel.body.begin(), kernel.body.end(),
                                    [&](const Node &node) { return node.copy && node.copy->allocation == index; });
     for_each_node(kernel.body, [&](Node &node) {
-        if (!node.loop || !may_idle(*node.loop)) return;
+        if (!node.loop || !may_idle(kernel, *node.loop)) return;
         for (const Node &inner : node.loop->body) {
             if (!inner.op->access || inner.op->access->allocation != index) continue;
             for (const auto &[atom, step] : inner.op->access->row.terms) {

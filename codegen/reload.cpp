@@ -33,6 +33,7 @@ public:
             size_t end = first;
             while (end < body_.size() && body_[end].op) end++;
             if (late_readers_) line(first, end);
+            copies(first, end);
             if (kernel_.machine->regs.vector_conflict) squares(first, end);
             first = end;
         }
@@ -84,6 +85,41 @@ private:
         }
     }
 
+    // A copy of a row that others read, too, is another load where the lanes have far more to do than the pads.
+    void copies(size_t first, size_t end) {
+        const Machine &machine = *kernel_.machine;
+        constexpr int64_t lane_units = 2, far_more = 3;
+        int64_t lanes = 0, accesses = 0;
+        for (size_t i = first; i < end; i++) {
+            const Unit unit = info(body_[i].op->opcode).unit;
+            lanes += unit == Unit::Alu || unit == Unit::Mul ? 1 : 0;
+            accesses += unit == Unit::Vlsu ? 1 : 0;
+        }
+        const auto lanes_have_more = [&](int64_t times) {
+            return lanes * machine.vec.ii * machine.pad.count > times * accesses * machine.pad.read_ii * lane_units;
+        };
+        if (!lanes_have_more(far_more)) return;
+        for (size_t i = first; i < end; i++) {
+            const Op load = *body_[i].op;
+            if (load.opcode != Opcode::vreg_ld || !load.access) continue;
+            for (size_t at = i + 1; at < end && !changes(*body_[at].op, load) && body_[at].op->dst != load.dst; at++) {
+                Op &copy = *body_[at].op;
+                if (!is_copy(copy) || copy.src[0] != load.dst || !lanes_have_more(1)) continue;
+                const Reg target = copy.dst;
+                copy = load;
+                copy.dst = target;
+                lanes--;
+                accesses++;
+            }
+        }
+    }
+
+    // May what follows find another row where a load found its own?
+    bool changes(const Op &op, const Op &load) const {
+        return (op.opcode == Opcode::vreg_st && op.access && may_alias(kernel_, *load.access, *op.access)) ||
+               op.orders == load.access->allocation;
+    }
+
     // x * x of a row, or x != x, as x * y, with y loaded from where x was; or of a sum, with y added up as x was: of the sums
     // that are squared as many as the adder has room for, at even distances, so that rows stay alike.
     void squares(size_t first, size_t end) {
@@ -128,9 +164,7 @@ private:
         for (size_t i = at + 1; i < end; i++) {
             const Op &op = *body_[i].op;
             if (op.dst == load.dst) return {};
-            if ((op.opcode == Opcode::vreg_st && op.access && may_alias(kernel_, *load.access, *op.access)) ||
-                op.orders == load.access->allocation)
-                break;
+            if (changes(op, load)) break;
             int depth = 0;
             for (Reg r : reads_of(op))
                 if (const auto found = ready.find(r); found != ready.end()) depth = std::max(depth, found->second);

@@ -62,7 +62,7 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     const int64_t sure = sure_iterations(hot), interval = interval_of(kernel, hot);
     // Where no stages run idle, the first iterations begin in front of the loop.
     const auto cycles = static_cast<double>(interval);
-    const bool idles = may_idle(hot) && idling_pays(*kernel.machine, cycles, static_cast<double>(runs), cycles);
+    const bool idles = may_idle(kernel, hot) && idling_pays(*kernel.machine, cycles, static_cast<double>(runs), cycles);
     const int64_t all = idles ? 2 * hot.extent - sure : hot.extent, in_front = idles ? 0 : hot.extent - sure;
     std::vector<Times> times = times_of(transfers, static_cast<int64_t>(first_tiles.size()), hot);
     int64_t left = 0, before = beats_of(first_tiles, *kernel.machine) + kernel.machine->sdma.setup;
@@ -256,7 +256,7 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
         code.issue_step(t.channel, group);
         if (t.left.defined()) group.push_back(value_op(t.left, {-1, {}}, {t.left}));
         // A loop whose stages run idle goes on behind its end.
-        if (groups > 1 && times[i].to_the_end && !may_idle(hot)) {
+        if (groups > 1 && times[i].to_the_end && !may_idle(kernel, hot)) {
             group.push_back(value_op(due, {-span, {}}, {due}));
         } else if (groups > 1) {
             body.push_back(value_op(left, {groups - 2, {}}));

@@ -79,10 +79,10 @@ struct Streamed {
     std::array<int64_t, 2> mem_steps{};  // from even tiles and from odd ones
     std::vector<Dimension> dimensions;   // of places in memory where steps are of other lengths, too
     std::vector<int64_t> first_use, last_use;
-    bool staggered = false;  // every other pad is a tile ahead, so that DRAM serves two bank groups
+    std::vector<Tile> apart;  // those at the end that do not follow the others
+    int64_t most_ahead = 0;   // tiles that every other pad is ahead, so that DRAM serves two bank groups
 
-    int ahead(int pad) const { return staggered ? pad % 2 : 0; }
-    int most_ahead() const { return staggered ? 1 : 0; }
+    int64_t ahead(int pad) const { return pad % 2 != 0 ? most_ahead : 0; }
 };
 
 class Streamer {
@@ -130,7 +130,7 @@ private:
 
     // ---- what moves
 
-    // A copy, or each column of one that brings several; nothing where that may not stream.
+    // A copy, or each column of one that brings several, or each of the tiles of a turn; nothing where that may not stream.
     std::vector<Streamed> consider(Copy &copy, size_t at) const {
         if (copy.first_of >= 0 || copy.pad_row != LinearForm{} || !copy.mem.is_constant()) return {};
         // What fills a buffer in front of its load is no matter. A later copy to the same tensor waits for the last tiles of
@@ -149,12 +149,12 @@ private:
             std::sort(tiles.begin(), tiles.end(), [](const Tile &a, const Tile &b) { return a.row < b.row; });
             if (tiles.size() != by_pad.begin()->second.size()) return {};
         }
-        const auto part = [&](size_t begin, size_t end) {
+        // Each `step`-th tile of every pad.
+        const auto part = [&](size_t begin, size_t end, size_t step = 1) {
             Streamed s;
             s.copy = &copy;
             for (const auto &[pad, tiles] : by_pad)
-                s.tiles[pad].assign(tiles.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    tiles.begin() + static_cast<std::ptrdiff_t>(end));
+                for (size_t i = begin; i < end; i += step) s.tiles[pad].push_back(tiles[i]);
             return s;
         };
         const std::vector<Tile> &first = by_pad.begin()->second;
@@ -164,9 +164,29 @@ private:
         for (size_t begin = 0, end = 0; begin < first.size() && copy.load; begin = end) {
             for (end = begin + 1; end < first.size() && first[end].mem > first[end - 1].mem;) end++;
             columns.push_back(part(begin, end));
-            if (!follow_each_other(columns.back())) return {};
+            if (!follow_each_other(columns.back())) return tiles_in_turns(first.size(), part);
         }
         return columns;
+    }
+
+    // Several tiles of each pad that a turn takes are a stream each. The last turn's may be elsewhere.
+    template <class Part>
+    std::vector<Streamed> tiles_in_turns(size_t count, const Part &part) const {
+        constexpr size_t most_of_turn = 4;
+        for (size_t of_turn = 1; of_turn <= std::min(most_of_turn, count); of_turn++) {
+            if (count % of_turn != 0) continue;
+            for (const size_t apart : {size_t{0}, of_turn}) {
+                std::vector<Streamed> streams;
+                for (size_t i = 0; i < of_turn; i++) {
+                    streams.push_back(part(i, count - apart, of_turn));
+                    if (!follow_each_other(streams.back())) break;
+                    for (const auto &[pad, tiles] : part(count - apart + i, count - apart + i + (apart > 0 ? 1 : 0)).tiles)
+                        streams.back().apart.insert(streams.back().apart.end(), tiles.begin(), tiles.end());
+                    if (i + 1 == of_turn) return streams;
+                }
+            }
+        }
+        return {};
     }
 
     // Are they enough tiles, at one distance in the pads?
@@ -181,11 +201,11 @@ private:
             for (size_t g = 1; g < tiles.size(); g++) {
                 const Tile &a = tiles[g - 1], &b = tiles[g];
                 if (b.row - a.row != s.row_step || b.mem - a.mem != first[g].mem - first[g - 1].mem || a.rows != b.rows ||
-                    a.cols != b.cols || a.pitch != b.pitch || a.rows != s.row_step)
+                    a.cols != b.cols || a.pitch != b.pitch || a.rows > s.row_step)
                     return false;
             }
         if (!find_steps(s) || !find_uses(s)) return false;
-        s.staggered = !in_nest() && s.mem_steps[0] == s.mem_steps[1] && changes_bank_groups(s);
+        if (!in_nest() && s.mem_steps[0] == s.mem_steps[1]) s.most_ahead = ahead_for_bank_groups(s);
         return true;
     }
 
@@ -225,7 +245,8 @@ private:
                 const std::vector<Tile> &tiles = s.tiles.at(allocation.pad_of(*row));
                 const int64_t from_first = allocation.row_in_pad(*row) - tiles.front().row,
                               group = floor_div(from_first, s.row_step);
-                if (group < 0 || group >= s.groups) continue;  // of another column
+                if (group < 0 || group >= s.groups || from_first % s.row_step >= tiles.front().rows)
+                    continue;  // of another stream
                 s.first_use[static_cast<size_t>(group)] = std::min(s.first_use[static_cast<size_t>(group)], turn);
                 s.last_use[static_cast<size_t>(group)] = std::max(s.last_use[static_cast<size_t>(group)], turn);
             }
@@ -234,21 +255,30 @@ private:
                std::is_sorted(s.last_use.begin(), s.last_use.end()) && s.last_use.front() >= 0;
     }
 
-    // Do the pads' tiles of a place lie in one bank group of the DRAM more than where every other pad is a tile ahead?
-    bool changes_bank_groups(const Streamed &s) const {
-        if (kernel_.machine->dram.row_bytes <= 0) return false;
+    // How many tiles ahead every other pad has most of its tiles in another bank group of the DRAM than its neighbours, where
+    // they share one otherwise. Each that is ahead comes before the loop begins.
+    int64_t ahead_for_bank_groups(const Streamed &s) const {
+        if (kernel_.machine->dram.row_bytes <= 0) return 0;
         constexpr double less = 0.8;
-        return static_cast<double>(rows_of_fuller_group(s, true)) < less * static_cast<double>(rows_of_fuller_group(s, false));
+        constexpr int64_t furthest = 4;
+        const int64_t plain = rows_of_fuller_group(s, 0), of_group = plain / s.groups;
+        int64_t best = 0, least = static_cast<int64_t>(less * static_cast<double>(plain));
+        for (int64_t ahead = 1; ahead <= std::min(furthest, s.groups / 4); ahead++)
+            if (const int64_t rows = rows_of_fuller_group(s, ahead) + (ahead - 1) * of_group; rows < least) {
+                best = ahead;
+                least = rows;
+            }
+        return best;
     }
 
     // Rows of the tiles that are moved at a time, of the bank group that has most of them; in all.
-    int64_t rows_of_fuller_group(const Streamed &s, bool staggered) const {
+    int64_t rows_of_fuller_group(const Streamed &s, int64_t ahead) const {
         const int64_t page = kernel_.machine->dram.row_bytes / 2, groups = kernel_.machine->dram.groups;
         int64_t sum = 0;
         for (int64_t g = 0; g < s.groups; g++) {
             std::map<int64_t, int64_t> rows;  // by bank group
             for (const auto &[pad, tiles] : s.tiles) {
-                const Tile &tile = tiles[static_cast<size_t>((g + (staggered ? pad % 2 : 0)) % s.groups)];
+                const Tile &tile = tiles[static_cast<size_t>((g + pad % 2 * ahead) % s.groups)];
                 for (int64_t row = 0; row < tile.rows; row++)
                     rows[floor_mod(floor_div(tile.mem + row * tile.pitch, page), groups)]++;
             }
@@ -299,7 +329,7 @@ private:
         const int64_t distance = std::max<int64_t>(1, hot_.extent / result.groups),
                       events = static_cast<int64_t>(loads_.size()) + 1;
         // Results as soon as they are there.
-        const int64_t land = turns_to_land(), late = result.most_ahead();
+        const int64_t land = turns_to_land(), late = result.most_ahead;
         for (int64_t h = 0; h + late < result.groups; h++)
             result_starts_.first = std::max(
                 result_starts_.first, result.last_use[static_cast<size_t>(h + late)] + land - h * hot_.extent / result.groups);
@@ -316,13 +346,13 @@ private:
         return last_loads_end();
     }
 
-    // Do transfers take longer than what computes?
-    bool transfers_bind() const {
+    // Do transfers take longer than what computes, with so many cycles for each group's engines to begin?
+    bool transfers_bind(int64_t to_begin = 0) const {
         std::vector<Op> ops;
         for (const Node &node : hot_.body) ops.push_back(*node.op);
         int64_t beats = 0;
         for (const Streamed &s : stores_) beats += beats_of(s.copy->tiles, *kernel_.machine);
-        for (const Streamed &s : loads_) beats += beats_of(s.copy->tiles, *kernel_.machine);
+        for (const Streamed &s : loads_) beats += beats_of(s.copy->tiles, *kernel_.machine) + to_begin * s.groups;
         return beats > resource_bound(kernel_, ops) * turns_;
     }
 
@@ -333,8 +363,8 @@ private:
     bool plan_apart() {
         constexpr int64_t least_in_front = 2;
         const Streamed &result = stores_.front();
-        const auto is_staggered = [](const Streamed &s) { return s.staggered; };
-        if (result.staggered || std::ranges::any_of(loads_, is_staggered) || !transfers_bind()) return false;
+        const auto is_staggered = [](const Streamed &s) { return s.most_ahead > 0; };
+        if (is_staggered(result) || std::ranges::any_of(loads_, is_staggered) || !transfers_bind()) return false;
         int64_t of_loads = 0, count = result.groups;
         for (const Streamed &s : loads_) of_loads += s.groups - least_in_front;
         const int64_t events = of_loads + count, land = turns_to_land();
@@ -372,35 +402,36 @@ private:
     // load nothing else starts in its pads: it is waited for there.
     bool plan_loads_alone() {
         if (std::ranges::any_of(loads_, [](const Streamed &s) { return !s.dimensions.empty(); })) return false;
+        constexpr int64_t engine_starts = 45;  // DRAM has nothing to do where all of a group's begin together
         stages_ = most_stages_with_sides(hot_);
-        in_halves_ = transfers_bind();
+        in_halves_ = transfers_bind(engine_starts);
         // Groups of several loads, which share engines, take turns.
         const auto events = static_cast<int64_t>(loads_.size());
         const int64_t distance = events > 1 ? std::max<int64_t>(1, hot_.extent / loads_.front().groups) : 1;
-        if (!plan_loads(distance, events)) return false;
-        for (size_t i = 0; i < loads_.size(); i++)
-            if (load_starts_[i].turns().back() >= turn_of_wait(loads_[i])) return false;
-        return true;
+        return plan_loads(distance, events);
     }
 
     int64_t turn_of_wait(const Streamed &s) const { return s.first_use.back() - stages_ - 1; }
 
     // Loads between the results, at one distance from each other.
     bool plan_loads(int64_t distance, int64_t events) {
-        constexpr int64_t most_in_front = 4;
+        constexpr int64_t most_in_front = 6;
         for (size_t i = 0; i < loads_.size(); i++) {
             const Streamed &s = loads_[i];
             const int64_t wanted = result_starts_.first + (static_cast<int64_t>(i) + 1) * distance / events;
             std::optional<Starts> found;
             int64_t front = 0;
-            while (!found && ++front < std::min(most_in_front, s.groups - s.most_ahead() - 2)) {
-                const int64_t count = s.groups - front - s.most_ahead();
+            while (!found && ++front < std::min(most_in_front, s.groups - s.most_ahead - 2)) {
+                const int64_t count = s.groups - front - s.most_ahead;
                 Starts starts{distance * front, hot_.extent * count / s.groups, count};
-                while (starts.first > -distance && !in_time(s, starts, front)) starts.first--;
-                if (!in_time(s, starts, front)) continue;
+                const auto comes_in_time = [&] {
+                    return in_time(s, starts, front) && (!stores_.empty() || starts.turns().back() < turn_of_wait(s));
+                };
+                while (starts.first > -distance && !comes_in_time()) starts.first--;
+                if (!comes_in_time()) continue;
                 found = starts;
                 starts.first -= floor_mod(starts.first - wanted, distance);
-                if (in_time(s, starts, front)) found = starts;
+                if (comes_in_time()) found = starts;
             }
             if (!found) return false;
             load_starts_.push_back(*found);
@@ -492,8 +523,8 @@ private:
         return s.tiles.at(pad)[static_cast<size_t>(floor_mod(turn, s.groups))];
     }
 
-    // In front of the loop each pad has as many tiles: one that is ahead those after its first, then that; another one its last
-    // tile, too.
+    // In front of the loop each pad has as many tiles: one that is ahead those after its first ones, then these; another one
+    // its last ones, too.
     void start_loads(Streamed &s, int64_t front, const Starts &starts, Body &before) {
         const Run run = group_of(s, starts.count, front, [&](int pad) { return front + s.ahead(pad); });
         const std::vector<Channel> channels = aimed(s, run, before);
@@ -502,8 +533,9 @@ private:
         std::vector<Tile> &first = s.copy->tiles;
         for (int64_t turn = 0; turn < front; turn++)
             for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
-        for (const auto &[pad, tiles] : s.tiles)
-            if (s.staggered) first.push_back(tile_of(s, pad, s.ahead(pad) - 1));
+        for (int64_t turn = -s.most_ahead; turn < 0; turn++)
+            for (const auto &[pad, tiles] : s.tiles) first.push_back(tile_of(s, pad, turn + s.ahead(pad)));
+        first.insert(first.end(), s.apart.begin(), s.apart.end());
     }
 
     // The first group is waited for in front of the loop; each of the others has ended when the next one starts.
@@ -521,11 +553,12 @@ private:
             }
         start_beside(channels, starts, before);
         for (const auto &[pad, tiles] : s.tiles) s.copy->tiles.push_back(tile_of(s, pad, 0));
+        s.copy->tiles.insert(s.copy->tiles.end(), s.apart.begin(), s.apart.end());
     }
 
     // Behind it those that are left, and the first ones of the pads that were ahead.
     void start_results(Streamed &s, Body &before, Body &behind) {
-        const Run run = group_of(s, result_starts_.count, 0, [&](int pad) { return s.most_ahead() - s.ahead(pad); });
+        const Run run = group_of(s, result_starts_.count, 0, [&](int pad) { return s.most_ahead - s.ahead(pad); });
         const std::vector<Started> started = start_beside(aimed(s, run, before), result_starts_, before);
         if (unsure_ > 0) behind.push_back(code_.fence(s.copy->allocation));
         for (int64_t n = 0; n < unsure_; n++)
@@ -538,7 +571,7 @@ private:
                 behind.push_back(std::move(again));
             }
         std::vector<Tile> last;
-        for (int64_t turn = result_starts_.count + s.most_ahead(); turn < s.groups + s.most_ahead(); turn++)
+        for (int64_t turn = result_starts_.count + s.most_ahead; turn < s.groups + s.most_ahead; turn++)
             for (const auto &[pad, tiles] : s.tiles) last.push_back(tile_of(s, pad, turn - s.ahead(pad)));
         s.copy->tiles = std::move(last);
     }

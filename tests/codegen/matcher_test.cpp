@@ -340,16 +340,24 @@ TEST(Matcher, LanesByTheirNumber) {
 }
 
 // Rows of straight-line code that all lanes of a condition hold for, or none, choose without a mask, and so do all that several
-// conditions hold for together; the others share one.
+// conditions hold for together; the others share one. Zeros behind what is loaded come with it.
 TEST(Matcher, LanesThatAreKnownTakeMasksWhereTheyDiffer) {
-    const struct { int limit, merges, masks; } cases[] = {{100, 1, 1}, {96, 0, 0}};
-    for (const auto &[limit, merges, masks] : cases) {
+    const struct {
+        int limit;
+        float behind;
+        int merges, masks, parts;
+    } cases[] = {{100, 1.0f, 1, 1, 0}, {100, -0.0f, 1, 1, 0}, {100, 0.0f, 0, 0, 1}, {96, 0.0f, 0, 0, 0}};
+    for (const auto &[limit, behind, merges, masks, parts] : cases) {
         const KernelDefinition kernel = one_tile(
-            128, 3, [&](Func x, Var n, Var m) { return select(n < limit && n >= 0, x(n, m), bf16(0.0f)); },
+            128, 3, [&](Func x, Var n, Var m) { return select(n < limit && n >= 0, x(n, m), bf16(behind)); },
             [](Func ys, Var n, Var) { ys.rename(n, Var("n_unroll")); });
         const Kernel matched = match(kernel);
         EXPECT_EQ(count(matched.body, [](const codegen::Node &node) { return node.op && node.op->keeps_dst; }), merges);
         EXPECT_EQ(count(matched, Opcode::mv_stm), masks);
+        EXPECT_EQ(
+            count(matched.body,
+                  [](const codegen::Node &node) { return node.op && node.op->opcode == Opcode::vreg_ld && node.op->imm < 31; }),
+            parts);
         expect_host_answer(kernel);
     }
 }

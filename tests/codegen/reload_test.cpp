@@ -105,6 +105,26 @@ TEST_F(Reload, ReplacesACopyByALoad) {
     EXPECT_TRUE(loads_copy);
 }
 
+// Weights that are parts of one row each: the lanes would be busy with copies, the pads are not. Not behind a store to the row.
+TEST_F(Reload, ACopyOfARowThatOthersReadIsALoadWhereLanesHaveFarMoreToDo) {
+    for (const bool stored : {false, true}) {
+        constexpr int weights = 8;
+        Loop loop;
+        loop.extent = 16;
+        loop.body.push_back(load(x, in, 0));
+        if (stored) loop.body.push_back(store(vector("new"), in, 0));
+        for (int w = 0; w < weights; w++) {
+            const Reg part = vector("part");
+            loop.body.push_back(op(Opcode::sub_vv, part, {x, zero_vector}));
+            loop.body.push_back(masked(Opcode::sub_vv, part, {zero_vector, zero_vector}, mask("lanes")));
+            loop.body.push_back(op(Opcode::lw_vi, {}, {part}));
+        }
+        kernel.body.push_back(std::move(loop));
+        reload(kernel);
+        EXPECT_EQ(loaded().size() > 1, !stored);
+    }
+}
+
 // One register read twice is a conflict of its bank.
 TEST_F(Reload, ARowThatIsSquaredComesTwice) {
     Loop loop;
