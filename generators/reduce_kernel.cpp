@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "generators/packed_row_sums.h"
 #include "generators/row_sums.h"
 #include "generators/vocabulary.h"
 
@@ -40,6 +41,7 @@ KernelDefinition ReduceKernel::finish(const std::vector<int64_t> &results) {
 }
 
 KernelDefinition reduce_kernel(const ReduceShape &shape, const Machine &machine, const Point &point) {
+    if (sums_packed_rows(shape, machine)) return packed_row_sums_kernel(shape, machine, point);
     if (shape.sums_side_by_side()) return row_sums_kernel(shape, machine, point);
     return shape.along_lanes ? reduce_along_lanes(shape, machine, point) : reduce_across_lanes(shape, machine, point);
 }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/movement.h"
+#include "generators/packed_row_sums.h"
 #include "generators/pipeline_workload.h"
 #include "generators/reduce_kernel.h"
 #include "generators/row_sums.h"
@@ -35,6 +36,7 @@ public:
     double tolerance_ulps() const override { return reduce_tolerance_ulps(shape_); }
     double flops() const override { return static_cast<double>(shape_.elements()) * (shape_.kind == Reduction::Var ? 3 : 1); }
     double draft(const Machine &machine, const Point &point) const override {
+        if (sums_packed_rows(shape_, machine)) return packed_row_sums_draft(shape_, machine, point);
         if (shape_.sums_side_by_side()) return row_sums_draft(shape_, machine, point);
         if (machine.timed() && shape_.along_lanes && shape_.kind != Reduction::Var && !shape_.extremum())
             return draft_of_row_sums(machine, point);
@@ -69,7 +71,8 @@ protected:
         const int64_t results = shape_.along_lanes ? shape_.kept * shape_.outer : shape_.vectors() * shape_.kept * shape_.outer;
         KernelWork work;
         work.bytes = tensor_bytes();
-        work.rows_loaded = rows;
+        // Rows that end inside a vector may share vectors.
+        work.rows_loaded = std::min(rows, tiles_of(shape_.elements()));
         work.rows_stored = tiles_of(shape_.results());
         // Along lanes the array sums, across lanes the adder does; an extremum compares either way. What finds NaN is
         // not counted: along lanes the array does, and how few lane operations do across lanes is not known.
@@ -152,7 +155,9 @@ OperatorDeclaration reduce_row(const std::string &name, Reduction kind, std::vec
                                     "axis is reduced; NaN spread"
                                   : "innermost axis reduced: blocks of 32 through the array (fp32, rounded to bf16) added in "
                                     "fp32, from 12 on in parts of up to 32 that are rounded likewise, those of several planes, "
-                                    "or two or three of many rows, in bf16; else bf16 sums, eight side by side, long ones in "
+                                    "or two or three of many rows, in bf16, and so those of rows of up to ten that "
+                                    "end inside one, which are what vectors in memory have of a row; else bf16 sums, eight "
+                                    "side by side, long ones in "
                                     "groups, then these in pairs";
     row.card.space = "results and steps in the pads at a time, results and steps in straight-line code";
     row.card.bound =

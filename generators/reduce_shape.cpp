@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generators/packed_row_sums.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 #include "simulator/numerics.h"
@@ -122,10 +123,12 @@ double reduce_tolerance_ulps(const ReduceShape &shape) {
     constexpr int64_t of_share = 2;
     const auto additions =
         static_cast<double>(shape.vectors_added_first() ? shape.vectors() + of_share : shape.in_a_row().additions_in_a_row());
-    const double sum = shape.fills_array()         ? 2
-                       : shape.sums_side_by_side() ? 1.5 + 0.5 * std::sqrt(additions)
-                       : shape.along_lanes         ? 1.5
-                                                   : 3 + 0.5 * std::sqrt(additions);
+    double sum = shape.fills_array()         ? 2
+                 : shape.sums_side_by_side() ? 1.5 + 0.5 * std::sqrt(additions)
+                 : shape.along_lanes         ? 1.5
+                                             : 3 + 0.5 * std::sqrt(additions);
+    if (rows_are_packed(shape))
+        sum = std::max(sum, 1.5 + 0.5 * std::sqrt(static_cast<double>(packed_row_additions(shape) + of_share)));
     return shape.kind == Reduction::Var ? 2 * sum + 2 : sum;
 }
 

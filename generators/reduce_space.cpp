@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "generators/packed_row_sums.h"
 #include "generators/pad_room.h"
 #include "generators/row_sums.h"
 #include "isa/vectors.h"
@@ -68,6 +69,7 @@ bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &p
 }
 
 Space reduce_space(const ReduceShape &shape, const Machine &machine) {
+    if (sums_packed_rows(shape, machine)) return packed_row_sums_space(shape, machine);
     if (shape.sums_side_by_side()) return row_sums_space(shape, machine);
     const int64_t vectors = shape.vectors_in_pads();
     constexpr int64_t most_rows = 128, most_unrolled_rows = 8, most_unrolled = 32, most_straight = 64;
@@ -154,6 +156,7 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
 }
 
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
+    if (sums_packed_rows(shape, machine)) return {{"row_unroll", 1}, {"vector_unroll", 1}};
     const Space space = reduce_space(shape, machine);
     Point least = {{"rows", space.find("rows").values.front()},
                    {"row_unroll", 1},

@@ -75,7 +75,7 @@ TEST_F(Rows, SumsOfAwkwardNumbersHaveASchedule) {
 // second axis that is reduced, and others kept.
 TEST_F(Rows, ReductionsByColumnsOfVectors) {
     for (const char *name : {"sum", "mean", "amax", "var"})
-        for (const auto &[shape, dims] : {std::pair{"100x49", "1"}, {"3x17x70", "2"}, {"2x33x3x45", "1,3"}}) {
+        for (const auto &[shape, dims] : {std::pair{"90x49", "1"}, {"3x17x71", "2"}, {"2x33x3x45", "1,3"}}) {
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Evaluator evaluator(workload, machine);
             for (const auto &[rows, unroll] : {std::pair{16, 1}, {16, 4}, {8, 8}}) {
@@ -97,11 +97,11 @@ TEST_F(Rows, SumsOverPlanesAreSideBySide) {
                                           {"40x6x7", "0,2"},
                                           {"2x30x37x96", "1,3"},
                                           {"1x3x32x32", "1,3"},
-                                          {"70x4", "1"},
-                                          {"54x8", "1"},
+                                          {"70x32", "1"},
+                                          {"28x8", "1"},
                                           {"70x49", "1"},
                                           {"96x64", "1"},
-                                          {"130x81", "1"}}) {
+                                          {"90x81", "1"}}) {
             if (name == std::string("var") && dims == std::string("1")) continue;  // the scalar unit divides it
             const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
             const Evaluator evaluator(workload, machine);
@@ -136,10 +136,10 @@ TEST_F(Rows, SumsOfShortRowsAreSideBySide) {
     const Point point = {{"rows", 512},        {"chunk", 0},   {"row_unroll", 1},
                          {"vector_unroll", 1}, {"grouped", 1}, {"weight_unroll", 32}};
     EXPECT_LT(Evaluator(workload("sum", "4096x3"), machine).evaluate(point).cycles, 4 * 4096);
-    EXPECT_LT(Evaluator(workload("mean", "4096x16"), machine).evaluate(point).cycles, 4 * 4096);
+    EXPECT_LT(Evaluator(workload("mean", "4096x32"), machine).evaluate(point).cycles, 4 * 4096);
     EXPECT_NE(violation(workload("mean", "4096x3")->space(machine), point), "");
     // Waiting for the transfers of a block costs less than rows of their own for each tile.
-    const Evaluator short_rows(workload("sum", "300x20"), machine);
+    const Evaluator short_rows(workload("sum", "300x21"), machine);
     Point blocks = {{"rows", 30}, {"chunk", 0}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 1}, {"weight_unroll", 8}},
           tiles = blocks;
     tiles.set("chunk", 1);
@@ -164,10 +164,10 @@ TEST_F(Rows, DraftOfRowsThatAreWholeTurnsOfThePads) {
     expect_faster("4x64x128", "0,2", 4, 1);
 }
 
-// Means of small images: all rows come beside one loop over tiles, a column of vectors at a time. The share that bf16 does not
-// have is two parts of one sign, so that infinities stay what they are, and in their row.
+// All rows come beside one loop over tiles, a column of vectors at a time. The share that bf16 does not have is two parts of
+// one sign, so that infinities stay what they are, and in their row.
 TEST_F(Rows, VectorsOfShortRowsAreAddedFirst) {
-    constexpr int64_t rows = 1280, length = 49;
+    constexpr int64_t rows = 96, length = 49;
     const std::shared_ptr<const Workload> workload =
         find_operator("mean").workload({{"shape", fmt::format("{}x{}", rows, length)}, {"dim", "1"}});
     const auto point = [](int64_t block) {
@@ -177,9 +177,7 @@ TEST_F(Rows, VectorsOfShortRowsAreAddedFirst) {
     if (!violation(workload->space(machine), point(rows)).empty()) GTEST_SKIP() << "small pads";
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point(rows)), "");
-    const int64_t at_once = evaluator.evaluate(point(rows)).cycles;
-    EXPECT_LT(at_once, 11 * rows) << "13 and more one row after the other";
-    EXPECT_LT(at_once, evaluator.evaluate(point(128)).cycles);
+    EXPECT_LT(evaluator.evaluate(point(rows)).cycles, 26 * rows) << "more in blocks of 32";
 
     TensorData data(rows * length, bf16_truncate(0.5f));
     constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -190,6 +188,72 @@ TEST_F(Rows, VectorsOfShortRowsAreAddedFirst) {
     ASSERT_TRUE(run.result.ok) << run.result.error;
     for (size_t row = 0; row < static_cast<size_t>(rows); row++)
         EXPECT_EQ(bf16_float(run.outputs.at(0)[row]), row == 3 ? infinity : row == 5 ? -infinity : 0.5f) << row;
+}
+
+// Rows that share vectors: of less than one vector, of two and more with and without vectors inside, tiles of 32 rows and of
+// fewer, the last of which begins earlier.
+TEST_F(Rows, PackedRowsAreSummedAsTheyLie) {
+    if (!machine.timed()) GTEST_SKIP() << "elsewhere packets alone count";
+    for (const char *name : {"sum", "mean"})
+        for (const char *shape :
+             {"70x4", "54x8", "300x12", "130x33", "160x49", "130x77", "70x100", "72x180", "96x196", "150x225", "40x300"}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", "1"}});
+            const Evaluator evaluator(workload, machine);
+            const Space space = workload->space(machine);
+            ASSERT_EQ(space.parameters.size(), 2u) << shape << " is summed otherwise";
+            for (const int64_t tiles : space.find("row_unroll").values)
+                for (const int64_t steps : space.find("vector_unroll").values) {
+                    const Point point = {{"row_unroll", tiles}, {"vector_unroll", steps}};
+                    if (!violation(space, point).empty()) continue;
+                    SCOPED_TRACE(fmt::format("{} of {}, {}", name, shape, point.assignments()));
+                    EXPECT_EQ(evaluator.verify(point), "");
+                }
+        }
+}
+
+// A vector of the pads has 16 rows of two elements.
+TEST_F(Rows, PackedRowsMayShareLoads) {
+    const int64_t rows = 4096, loads = rows * machine.pad.read_ii / machine.pad.count;
+    if (machine.timed())
+        EXPECT_LT(find_operator("sum").workload({{"shape", "4096x2"}, {"dim", "1"}})->bound(machine).cycles, loads);
+}
+
+// Global average pooling: rows come at the rate of the bus, several transfers of a pad for a tile and those of the last one
+// among them, and as columns of vectors took 9.7, 38 and 32 cycles each.
+TEST_F(Rows, PackedRowsComeBesideTheLoop) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing comes beside anything";
+    const auto cycles_of_row = [&](int64_t rows, int64_t length) {
+        const Evaluator evaluator(find_operator("mean").workload({{"shape", fmt::format("{}x{}", rows, length)}, {"dim", "1"}}),
+                                  machine);
+        return static_cast<double>(evaluator.evaluate({{"row_unroll", 1}, {"vector_unroll", 1}}).cycles) /
+               static_cast<double>(rows);
+    };
+    EXPECT_LT(cycles_of_row(1280, 49), 7.5);
+    EXPECT_LT(cycles_of_row(672, 196), 27);
+    EXPECT_LT(cycles_of_row(2364, 197), 21);
+}
+
+// What two rows share a vector of stays apart: an infinity or NaN is in the sum of its row alone.
+TEST_F(Rows, PackedRowsKeepInfinitiesToThemselves) {
+    if (!machine.timed()) GTEST_SKIP() << "elsewhere rows share no vectors";
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    for (const auto &[rows, length] : {std::pair{int64_t{150}, int64_t{49}}, {100, 12}, {64, 196}, {72, 180}}) {
+        const auto at = [length](int64_t row, int64_t element) { return static_cast<size_t>(row * length + element); };
+        std::vector<double> elements(static_cast<size_t>(rows * length), 0.5);
+        for (int64_t row = 1; row < rows; row += 3) {
+            elements[at(row, row % 2 == 0 ? 0 : length - 1)] = row % 4 == 0 ? std::nan("") : infinity;
+            elements[at(row, length / 2)] = row % 4 == 0 ? 1 : infinity;
+        }
+        const std::vector<double> means =
+            results("mean", {{"shape", fmt::format("{}x{}", rows, length)}, {"dim", "1"}}, elements);
+        for (int64_t row = 0; row < rows; row++) {
+            const double mean = means[static_cast<size_t>(row)];
+            if (row % 3 == 1 && row % 4 == 0)
+                EXPECT_TRUE(std::isnan(mean)) << row << " of " << length;
+            else
+                EXPECT_EQ(mean, row % 3 == 1 ? infinity : 0.5) << row << " of " << length;
+        }
+    }
 }
 
 // Both sums of a variance, which took ten times as long one row after the other.
@@ -319,11 +383,11 @@ TEST_F(Rows, ExtremaOfLongRowsAreMadeManyAtATime) {
 // Global average pooling: transfers bring vectors of many rows.
 TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
     if (!machine.timed()) return;
-    const Evaluator evaluator(find_operator("mean").workload({{"shape", "64x14x14"}, {"dim", "1,2"}}), machine);
+    const Evaluator evaluator(find_operator("mean").workload({{"shape", "64x15x15"}, {"dim", "1,2"}}), machine);
     const Evaluation few =
-        evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+        evaluator.evaluate({{"rows", 4}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 8}, {"grouped", 0}});
     const Evaluation many =
-        evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 7}, {"grouped", 0}});
+        evaluator.evaluate({{"rows", 32}, {"chunk", 0}, {"row_unroll", 2}, {"vector_unroll", 8}, {"grouped", 0}});
     ASSERT_EQ(few.status, Evaluation::Ok) << few.reason;
     ASSERT_EQ(many.status, Evaluation::Ok) << many.reason;
     EXPECT_LT(many.cycles, few.cycles * 2 / 3);
@@ -366,7 +430,7 @@ TEST_F(Rows, DraftPrefersWhatIsFaster) {
     };
     expect_faster("sum", "64x768", point(16, 1, 1, 1), point(64, 8, 8, 0));
     expect_faster("sum", "64x197", point(64, 4, 7, 0), point(64, 8, 1, 0));
-    expect_faster("sum", "64x300", point(64, 2, 10, 0), point(32, 8, 5, 0));
+    expect_faster("sum", "64x311", point(64, 2, 10, 0), point(32, 8, 5, 0));
     expect_faster("var", "16x2048", point(8, 1, 1, 1), point(8, 1, 8, 0));
     // Across lanes a vector of results at a time, in little straight-line code.
     expect_faster("amax", "4x128x64", point(1, 1, 1, 0), point(1, 1, 4, 0), "1");
