@@ -153,10 +153,14 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                 {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
         .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
-    space.constraint("registers", {"rows", "sums_in_registers"},
+    // Where the adder forms the sums, a tile that is transposed along its rows in straight-line code overlaps the products.
+    const int64_t transposed =
+        machine.timed() && !machine.sa.psum_in && !shape.b_transposed ? turning_registers + waiting_registers : 0;
+    space.constraint("registers", {"rows", "sums_in_registers", "b_row_major", "weight_unroll"},
                      "The sums of a block and the vectors on their way fit the register file.",
                      [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
-                         return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) <= limit;
+                         const int64_t turning = point["b_row_major"] && point["weight_unroll"] == lanes ? transposed : 0;
+                         return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) + turning <= limit;
                      });
     space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"},
                      "Parts divide the rows of a block, and are few, since each has registers of its own; the block's sums "
