@@ -81,9 +81,10 @@ struct PoolForm {
     KernelDefinition (*kernel)(const PoolShape &shape, const Machine &machine, const Point &point);
 };
 
-// Means, planes outermost, where no window reaches out of the image: lanes lie along its rows, and a product with constant
-// weights adds the columns of the windows. An infinity or NaN then spreads over the results of a vector of columns, and a zero
-// loses its sign.
+// Planes outermost, where no window reaches out of the image: lanes lie along its rows. Of means a product with constant
+// weights adds the columns of the windows; an infinity or NaN then spreads over the results of a vector of columns. Of maxima
+// of windows of two columns products take the columns apart, where that beats turning planes, and an infinity or NaN that is
+// the largest of its column does the same. A zero loses its sign.
 extern const PoolForm row_pool;
 // The beats of the bus that it takes; infinite where it does not take the shape.
 double beats_along_rows(const PoolShape &shape, const Machine &machine);

@@ -47,7 +47,8 @@ protected:
     // The windows taken apart into rows and columns, which share as much as can be shared.
     KernelWork work(const Machine &machine) const override {
         const PoolForm *const form = &pool_form(shape_, machine);
-        if (form == &row_pool || form == &run_pool || form == &band_pool) return work_along_rows(form == &row_pool);
+        if (shape_.kind == Pooling::Average && (form == &row_pool || form == &run_pool || form == &band_pool))
+            return work_along_rows(form == &row_pool);
         const int64_t pixels = results() / (shape_.x.results * shape_.y.results) * shape_.x.size * shape_.y.size;
         const bool disjoint = shape_.x.kernel <= shape_.x.stride && shape_.y.kernel <= shape_.y.stride;
         const int64_t used = disjoint ? results() * shape_.x.kernel * shape_.y.kernel : pixels;
@@ -118,7 +119,9 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
                                "which windows beside it share, or, of planes, rows first, "
                                "where the array has just turned a block of one; NaN spread to every window that has one, of "
                                "planes by an element of each block that the array has "
-                               "turned, times zero, added to the results of its rows"
+                               "turned, times zero, added to the results of its rows; nchw, windows of two columns that do "
+                               "not overlap, where that takes less time: the larger of the rows of an image, whose columns "
+                               "the array takes apart, and the larger of those"
                              : "bf16 sums of vectors of 32 channels, row by row of the window, or of 32 planes, columns of a "
                                "window first, which windows beside it share, times the reciprocal of the "
                                "count; nchw of one window: as mean; nchw where no window reaches out of the "

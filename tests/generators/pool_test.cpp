@@ -306,6 +306,70 @@ TEST_F(Rows, PlanesWithMaximaOfRows) {
     EXPECT_EQ(form(40, 40, 33, 1), &plane_pool) << "a window is wider than a block";
     EXPECT_EQ(form(32, 32, 2, 1, 1), &plane_pool) << "33 results of a row";
     EXPECT_EQ(form(4, 8, 8, 1), &plane_pool) << "one result fills no tile of weights";
+    EXPECT_EQ(form(28, 28, 2, 2), &row_maxima) << "a row fits a block";
+    EXPECT_EQ(form(57, 57, 2, 2), &row_maxima) << "bands are planes";
+    EXPECT_EQ(form(100, 100, 2, 2), &row_maxima) << "pieces of 13 results leave lanes without work";
+    EXPECT_EQ(form(112, 112, 2, 2, 1), &row_maxima) << "windows reach out of the image";
+    for (const int64_t side : {56, 80, 96, 112, 224}) EXPECT_EQ(form(side, side, 2, 2), &row_pool) << side;
+}
+
+// Maxima whose lanes lie along rows: pieces of one length and of two, windows of one row and of two, columns that no window
+// sees.
+TEST_F(Rows, MaximaAlongRows) {
+    if (!machine.timed()) GTEST_SKIP() << "where transfers take no time rows do not fit the pads";
+    const auto along_rows = [&](const WorkloadArguments &arguments) {
+        return find_operator("max_pool2d").workload(arguments)->space(machine).parameters.back().name == "moved";
+    };
+    int taken = 0;
+    for (int i = 0; i < 3 * rounds; i++) {
+        const int64_t kernel_y = 1 + below(2), stride_y = kernel_y + below(2), stride_x = 2 + below(3);
+        const WorkloadArguments arguments = {
+            {"shape", fmt::format("{}x{}x{}x{}", 1 + below(2), size(10), stride_y * (1 + below(9)), 33 + below(150))},
+            {"kernel-size", fmt::format("{},2", kernel_y)},
+            {"stride", fmt::format("{},{}", stride_y, stride_x)}};
+        taken += along_rows(arguments) ? 1 : 0;
+        check("max_pool2d", arguments, static_cast<uint64_t>(i));
+    }
+    EXPECT_GT(taken, rounds);
+    for (const char *shape : {"1x64x8x112", "2x12x16x56", "1x7x4x75"}) {
+        const WorkloadArguments arguments = {{"shape", shape}, {"kernel-size", "2"}};
+        EXPECT_TRUE(along_rows(arguments)) << shape;
+        check("max_pool2d", arguments, 0);
+    }
+    const Evaluator evaluator(find_operator("max_pool2d").workload({{"shape", "1x4x16x64"}, {"kernel-size", "2"}}), machine);
+    int points = 0;
+    for_each(evaluator.workload().space(machine), [&](const Point &point) {
+        EXPECT_EQ(evaluator.evaluate(point).reason, "") << point.assignments();
+        EXPECT_EQ(evaluator.verify(point), "") << point.assignments();
+        return ++points < 100;
+    });
+    EXPECT_GE(points, 30);
+}
+
+// A NaN or infinity that is the largest of its column reaches the windows of its piece of a row, 16 of these 32, and no other.
+TEST_F(Rows, PiecesOfARowShareNaN) {
+    if (!machine.timed()) GTEST_SKIP() << "where transfers take no time rows do not fit the pads";
+    constexpr size_t width = 64, height = 4, columns = 32, planes = 3;
+    for (const double special : {std::nan(""), infinity, -infinity})
+        for (const bool column : {false, true})
+            for (const size_t at : {size_t{0}, size_t{31}, size_t{32}, size_t{63}, 2 * width + 17, 2 * width + 40}) {
+                std::vector<double> images(planes * width * height, -1);
+                images[width * height + at] = special;
+                if (column) images[width * height + at + width] = special;
+                const std::vector<double> pooled = results("max_pool2d", {{"shape", "1x3x4x64"}, {"kernel-size", "2"}}, images);
+                ASSERT_EQ(pooled.size(), planes * columns * height / 2);
+                const size_t piece = height / 2 * columns + at / width / 2 * columns + at % width / 32 * 16;
+                for (size_t i = 0; i < pooled.size(); i++)
+                    if (i >= piece && i < piece + 16 && (column || special != -infinity))
+                        EXPECT_TRUE(std::isnan(pooled[i])) << special << " " << at << " " << i;
+                    else
+                        EXPECT_EQ(pooled[i], -1) << special << " " << at << " " << i;
+            }
+    // In the second row of a window alone.
+    std::vector<double> images(planes * width * height, -1);
+    images[width + 5] = std::nan("");
+    const std::vector<double> pooled = results("max_pool2d", {{"shape", "1x3x4x64"}, {"kernel-size", "2"}}, images);
+    for (size_t i = 0; i < pooled.size(); i++) EXPECT_EQ(std::isnan(pooled[i]), i < 16) << i;
 }
 
 // Of planes, it reaches all windows that share its block of a row (or of several) and no other: of 40 columns, the first ten
