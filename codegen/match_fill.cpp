@@ -208,6 +208,19 @@ bool Matcher::match_filled_copy(const Block *block) {
     if (!match_copy(copying)) return false;
     if (body_->size() == before) return false;  // nothing to move here
 
+    // Where the copy runs in the first iteration of a loop alone and the fill in all, constants take the place of what it
+    // brought.
+    if (const Copy &matched = *body_->back().copy; matched.first_of != first_of_) {
+        CopyNest alone(kernel_, scope_, fill->index, Expr());
+        alone.first_only = first_of_;
+        alone.collect(block->first);
+        if (alone.first_only != matched.first_of) {
+            if (!fill_in_place_.count(fill->name)) fill_in_place(matched.allocation);
+            body_->pop_back();
+            return false;
+        }
+    }
+
     CopyNest nest(kernel_, scope_, fill->index, Expr());
     nest.first_only = body_->back().copy->first_of;
     std::set<int64_t> rows;

@@ -155,9 +155,8 @@ protected:
 
 private:
     bool in_registers() const { return shape_.banded; }
-    // Rows that are filled for the padding below alone are not filled again for each tile: such shapes have no schedule.
     bool places_in_registers(const Machine &machine) const {
-        return shape_.channels_last && shape_.packed && has_small_pads(machine) && shape_.padding_end_y <= shape_.padding_y;
+        return shape_.channels_last && shape_.packed && has_small_pads(machine);
     }
     double sum_ulps() const { return static_cast<double>(shape_.k_tiles()) + 2; }
     // In the machine's order: the bias, 32 channels, blocks of channels, the columns of the kernel, its rows.

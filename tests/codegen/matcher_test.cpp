@@ -438,6 +438,35 @@ TEST(Matcher, FillsBeforeEachCopyWhereTilesDiffer) {
         expect_equal(kernel, run_checked(kernel, find_machine("ax01"), optimize, inputs), expected, "ax01");
 }
 
+// Each row and the one behind it, which is zeros behind the last: there the copy runs in the first iteration alone.
+TEST(Matcher, FillsWhereTheCopyRunsInTheFirstIterationAlone) {
+    constexpr int cols = 8, rows = 4;
+    ImageParam x = tensor("X", {cols, rows});
+    Var n("n"), m("m"), step("step");
+    Func row("row"), sums("sums"), finished("finished"), out("Y");
+    RDom r(0, 2, "r");
+    row(n, m, step) = bf16(0.0f);
+    row(n, m, step) = select(n < cols && m + step < rows, x(min(n, cols - 1), clamp(m + step, 0, rows - 1)), undef<BFloat>());
+    define(sums, {n, m}, bf16(0.0f));
+    sums(n, m) = strict_float(sums(n, m) + row(n, m, r));
+    finished(n, m) = sums(n, m);
+    out(n, m) = finished(n, m);
+    out.bound(n, 0, cols).bound(m, 0, rows);
+    finished.compute_at(out, m).bound_extent(n, 32).vectorize(n, 32);
+    sums.compute_at(out, m).bound_extent(n, 32).vectorize(n, 32).update().reorder(n, r.x, m).vectorize(n, 32);
+    row.compute_at(sums, r.x).bound_extent(n, 32).vectorize(n, 32);
+    in_registers({sums});
+    in_pads({row, finished});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments = {x};
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    expect_host_answer(kernel);
+}
+
 // Boxes of a copy that follow each other at one distance are one, up to the first that is another or elsewhere.
 TEST(Matcher, JoinsBoxesAtOneDistance) {
     const codegen::Box::Dim channels = {4, 19, 605};
