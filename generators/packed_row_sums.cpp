@@ -5,8 +5,8 @@
 
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
+#include "generators/weighed_rows.h"
 #include "isa/vectors.h"
-#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -52,7 +52,6 @@ public:
     PackedRowSums(const ReduceShape &shape, const Machine &machine, const Point &point)
         : shape_(shape),
           tiles_(shape, machine, point),
-          pads_(machine.pad.count),
           length_(size(shape.length)),
           rows_(size(tiles_.rows)),
           inner_(size(inner_vectors(shape))),
@@ -68,7 +67,7 @@ public:
         // Vectors inside that all rows have are added in pairs. A loop takes two pairs a step, which go round the pads.
         const int steps = inner_ / inside_of_step, left = inner_ % inside_of_step;
         const RDom all_steps(0, std::max(1, steps), "steps_alike");
-        std::vector<Visit> visits = {visit("ends", of_ends())};
+        std::vector<WeighedRows> visits = {visit("ends", of_ends())};
         for (int number = inner_ - left; number < inner_; number += 2)
             visits.push_back(visit("left_" + std::to_string(number), number + 1 < inner_ ? pair(number) : inside(number)));
         Expr sum = visits[0].sums(l, t, 0);
@@ -82,7 +81,7 @@ public:
             }
             total(l, t) = sum;
         }
-        result(l, t) = divided(total(l, t));
+        result(l, t) = shape_.divisor == 1 ? Expr(total(l, t)) : times_whole_share(total(l, t), shape_.divisor);
         // What the last tile makes again is left out.
         const int rest = kept - (tiles - 1) * rows_, whole = rest == rows_ ? tiles : std::max(0, tiles - 2);
         const Var i("i");
@@ -111,7 +110,7 @@ public:
         total.compute_at(result, tile).vectorize(l).bound_extent(l, size(lanes)).bound_extent(t, row_unroll_);
         in_registers({total});
         const LoopLevel of_visit(total, t);
-        for (const Visit &one : visits) schedule(one, of_visit);
+        for (WeighedRows &one : visits) one.schedule(of_visit, k, w, l, members_, rows_);
         if (steps > 0) {
             const RVar step("step"), unrolled("r_unroll");
             total.update().reorder(l, t, all_steps).vectorize(l);
@@ -129,12 +128,6 @@ public:
     }
 
 private:
-    // A vector of each row of a tile is a weight, its sum a lane.
-    struct Visit {
-        Func weights, part, sums;
-        RDom depth;
-    };
-
     Expr first_row(const Expr &tile) const { return min(tile * rows_, size(shape_.kept) - rows_); }
     Expr vector(const Expr &at) const { return xs_(k, clamp(at, 0, size(tiles_.vectors) - 1), t); }
 
@@ -158,47 +151,15 @@ private:
         return select(more == 0, both, strict_float(inside(inner_) + beside));
     }
 
-    Visit visit(const std::string &name, const Expr &element) {
-        Visit made{Func(name + "_weights"), Func(name + "_part"), Func(name), RDom(0, size(lanes), name + "_q")};
-        made.weights(k, w, t, c) = undef<BFloat>();
-        made.weights(k, members_, t, c) = element;
-        made.part(l, t, c) = 0.0f;
-        made.part(l, t, c) += f32(made.weights(made.depth, l, t, c));
-        made.sums(l, t, c) = bf16(made.part(l, t, c));
+    WeighedRows visit(const std::string &name, const Expr &element) {
+        WeighedRows made(name + "_weights", name + "_part", name, name + "_q");
+        made.define(k, w, l, {t, c}, members_, element);
         return made;
-    }
-
-    Expr divided(const Expr &sum) const {
-        if (shape_.divisor == 1) return sum;
-        // What bf16 has of the share, and what is left: nothing of another sign, which would make NaN of infinities.
-        const float share = static_cast<float>(1 / shape_.divisor), most = bf16_float(bf16_truncate(share)),
-                    rest = share - most;
-        const Expr scaled = strict_float(sum * bf16(most));
-        return rest == 0 ? scaled : strict_float(scaled + strict_float(sum * bf16(rest)));
-    }
-
-    void schedule(Visit visit, const LoopLevel &at) {
-        visit.weights.compute_at(at)
-            .bound_extent(k, size(lanes))
-            .bound_extent(w, size(lanes))
-            .vectorize(k)
-            .update()
-            .vectorize(k)
-            .split(members_, RVar("w"), RVar("w_unroll"), rows_);
-        visit.sums.compute_at(at).bound_extent(l, size(lanes)).vectorize(l);
-        visit.part.compute_at(at)
-            .vectorize(l, size(lanes))
-            .update()
-            .reorder(visit.depth, l)
-            .atomic()
-            .vectorize(l, size(lanes))
-            .vectorize(visit.depth, size(lanes));
-        in_registers({visit.weights, visit.part, visit.sums});
     }
 
     const ReduceShape &shape_;
     const Tiles tiles_;
-    int pads_, length_, rows_, inner_, row_unroll_, vector_unroll_;
+    int length_, rows_, inner_, row_unroll_, vector_unroll_;
     Var k{"k"}, v{"v"}, w{"w"}, t{"t"}, c{"c"}, l{"l"};
     ImageParam image_;
     RDom members_;
@@ -257,7 +218,7 @@ Space packed_row_sums_space(const ReduceShape &shape, const Machine &machine) {
 
 double packed_row_sums_draft(const ReduceShape &shape, const Machine &machine, const Point &point) {
     const Tiles tiles(shape, machine, point);
-    const double visits = static_cast<double>(1 + ceil_div(inner_vectors(shape), int64_t{2}));
+    const auto visits = static_cast<double>(visits_of(shape));
     return 1200 + static_cast<double>(tiles.count) * visits * (static_cast<double>(tiles.rows) + 40);
 }
 

@@ -8,8 +8,8 @@
 #include "generators/long_sums.h"
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
+#include "generators/weighed_rows.h"
 #include "isa/vectors.h"
-#include "simulator/numerics.h"
 
 namespace atalla {
 
@@ -65,10 +65,7 @@ public:
             const Expr all = f(l, t, o, j);
             if (by == 1) return all;
             if (!shape_.vectors_added_first()) return strict_float(all * bf16(static_cast<float>(1 / by)));
-            // What bf16 has of the share, and what is left: nothing of another sign, which would make NaN of infinities.
-            const float share = static_cast<float>(1 / by), most = bf16_float(bf16_truncate(share)), rest = share - most;
-            const Expr scaled = strict_float(all * bf16(most));
-            return rest == 0 ? scaled : strict_float(scaled + strict_float(all * bf16(rest)));
+            return times_whole_share(all, by);
         };
         std::vector<std::vector<SummingFunc>> sums = {in_a_row(sum)};
         if (of_squares_) {
@@ -118,10 +115,10 @@ public:
     }
 
 private:
-    // What a run of a sum adds: a vector of each row of a tile is a weight, its sum a lane.
+    // What a run of a sum adds.
     struct Terms {
-        Func rows, weights, part, sums;
-        RDom depth;
+        Func rows;
+        WeighedRows weighed;
     };
 
     // The last block of results begins earlier.
@@ -145,9 +142,8 @@ private:
     SumTerm term() {
         const size_t run = terms_.size();
         const auto named = [&](const char *name) { return fmt::format("{}_{}", name, run); };
-        Terms made{run > 0 && chunk_ == 0 ? terms_[0].rows : rows_of_tensor(named("X_rows")), Func(named("weights")),
-                   Func(named("part")), Func(named("block")), RDom(0, size(lanes), named("q"))};
-        made.weights(k, w, t, b, r, o, j) = undef<BFloat>();
+        Terms made{run > 0 && chunk_ == 0 ? terms_[0].rows : rows_of_tensor(named("X_rows")),
+                   {named("weights"), named("part"), named("block"), named("q")}};
         Expr element = made.rows(k, members_.x, t, b, r, o, j);
         if (run >= static_cast<size_t>(shape_.in_a_row().runs())) {
             const Expr centred = strict_float(element - mean_of_row_(k, members_.x, t, o, j)),
@@ -158,12 +154,9 @@ private:
         if (shape_.vectors_added_first())
             for (int vector = 1; vector < size(shape_.vectors()); vector++)
                 element = strict_float(element + made.rows(k, members_.x, t, b + vector, r, o, j));
-        made.weights(k, members_.x, t, b, r, o, j) = element;
-        made.part(l, t, b, r, o, j) = 0.0f;
-        made.part(l, t, b, r, o, j) += f32(made.weights(made.depth, l, t, b, r, o, j));
-        made.sums(l, t, b, r, o, j) = bf16(made.part(l, t, b, r, o, j));
+        made.weighed.define(k, w, l, {t, b, r, o, j}, members_.x, element);
         terms_.push_back(made);
-        return [this, sums = made.sums](const Expr &step, const Expr &plane) { return sums(l, t, step, plane, o, j); };
+        return [this, sums = made.weighed.sums](const Expr &step, const Expr &plane) { return sums(l, t, step, plane, o, j); };
     }
 
     void schedule_sums(const std::vector<SummingFunc> &all, const LoopLevel &of_first, const LoopLevel &block) {
@@ -183,8 +176,8 @@ private:
             if (one.terms.dimensions() > 1) order.emplace_back(one.terms.y);
             f.update().split(one.terms.x, chunks, inside, chunk).reorder(order).vectorize(l);
             if (unroll > 1) f.update().split(inside, step, unrolled, unroll).reorder(l, t, unrolled, step, chunks);
-            const Terms &terms = terms_[scheduled_++];
-            schedule_terms(terms, LoopLevel(f, t));
+            Terms &terms = terms_[scheduled_++];
+            terms.weighed.schedule(LoopLevel(f, t), k, w, l, members_.x, largest_divisor(rows_of_tile_, weight_unroll_));
             if (chunk_ != 0)
                 hold(terms.rows, LoopLevel(f, chunks), chunk);
             else if (scheduled_ == 1)
@@ -202,25 +195,6 @@ private:
         if (align_ > 1) rows.align_storage(w, align_);
         if (ring_ && chunk_ == 0) rows.hoist_storage_root().ring_buffer(2);
         in_pads({rows});
-    }
-
-    void schedule_terms(Terms terms, const LoopLevel &at) {
-        terms.weights.compute_at(at)
-            .bound_extent(k, size(lanes))
-            .bound_extent(w, size(lanes))
-            .vectorize(k)
-            .update()
-            .vectorize(k)
-            .split(members_.x, RVar("w"), RVar("w_unroll"), largest_divisor(rows_of_tile_, weight_unroll_));
-        terms.sums.compute_at(at).bound_extent(l, size(lanes)).vectorize(l);
-        terms.part.compute_at(at)
-            .vectorize(l, size(lanes))
-            .update()
-            .reorder(terms.depth, l)
-            .atomic()
-            .vectorize(l, size(lanes))
-            .vectorize(terms.depth, size(lanes));
-        in_registers({terms.weights, terms.part, terms.sums});
     }
 
     const ReduceShape &shape_;
