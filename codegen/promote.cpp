@@ -100,7 +100,7 @@ private:
         loop_.body = std::move(left);
     }
 
-    static constexpr int64_t registers_in_flight = 40;
+    static constexpr int64_t registers_in_flight = 40;  // for weights, rows and results on their way
     Kernel &kernel_;
     Loop &loop_;
     std::vector<Row> rows_;

@@ -10,6 +10,7 @@
 #include "generators/channel_rows.h"
 #include "generators/deviation.h"
 #include "generators/group_norm_parts.h"
+#include "generators/group_total.h"
 #include "generators/movement.h"
 #include "generators/pad_room.h"
 #include "generators/pipeline_workload.h"
@@ -273,7 +274,7 @@ KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &poi
     const int channel_unroll = size(point["channel_unroll"]), vector_unroll = size(point["vector_unroll"]),
               sum_unroll = size(point["sum_unroll"]);
     const bool narrow = !shape_.whole_vectors();
-    const Var n("n"), c("c"), g("g"), i("i"), k("k"), w("w"), l("l"), b("b");
+    const Var n("n"), c("c"), g("g"), i("i"), k("k"), w("w");
     const ImageParam image = tensor("X", {area, channels, groups, images});
     KernelDefinition kernel;
     kernel.arguments = {image};
@@ -288,28 +289,13 @@ KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &poi
         xs(n, c, g, i) = image(n, c, g, i);
     }
 
-    // Blocks of 32 through the array, rounded to bf16, added in float32.
-    struct Total {
-        Func part, block, sum;
-        RDom depth, all;
-    };
-    const auto total = [&](const std::string &name, const Func &values) {
-        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), RDom(0, lanes, name + "_q"),
-                RDom(0, vectors, 0, channels, name + "_r")};
-        t.part(l, b, c, g, i) = 0.0f;
-        t.part(l, b, c, g, i) += f32(values(b * lanes + t.depth, c, g, i)) * f32(ones(t.depth, l));
-        t.block(l, b, c, g, i) = bf16(t.part(l, b, c, g, i));
-        t.sum(g, i) = -0.0f;
-        t.sum(g, i) = strict_float(t.sum(g, i) + f32(t.block(0, t.all.x, t.all.y, g, i)));
-        return t;
-    };
     const auto share = static_cast<float>(1 / static_cast<double>(shape_.channels * shape_.area));
-    Total sum = total("total", xs);
+    GroupTotal sum("total", xs, ones, vectors, channels);
     mean(g, i) = strict_float(sum.sum(g, i) * share);
     centred(n, c, g, i) = strict_float(xs(n, c, g, i) - bf16(mean(g, i)));
     const Expr squared = strict_float(centred(n, c, g, i) * centred(n, c, g, i));
     square(n, c, g, i) = narrow ? select(n < area, squared, bf16(0.0f)) : squared;
-    Total squares = total("squares", square);
+    GroupTotal squares("squares", square, ones, vectors, channels);
     scale(g, i) = inverse_deviation(squares.sum(g, i), shape_.channels * shape_.area, shape_.epsilon);
 
     Expr value = strict_float(centred(n, c, g, i) * bf16(scale(g, i)));
@@ -344,7 +330,7 @@ KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &poi
         f.compute_at(out, g);
         in_registers({f});
     }
-    for (Total *t : {&sum, &squares}) {
+    for (GroupTotal *t : {&sum, &squares}) {
         const RVar ru("r_unroll"), ruy("ry_unroll");
         t->sum.compute_at(out, g);
         LoopLevel at(t->sum, t->all.x);
@@ -356,16 +342,8 @@ KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &poi
             t->sum.update().split(t->all.y, t->all.y, ruy, channel_unroll);
             if (sum_unroll > 1) t->sum.update().reorder(ru, t->all.x, ruy, t->all.y);
         }
-        t->block.compute_at(at).bound_extent(l, lanes).vectorize(l, lanes);
-        t->part.compute_at(at)
-            .vectorize(l, lanes)
-            .update()
-            .reorder(t->depth, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(t->depth, lanes);
+        t->make_blocks(at);
         if (t == &squares) square.compute_at(at).vectorize(n, lanes);
-        in_registers({t->part, t->block, t->sum});
     }
     in_registers({square});
     ones.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "generators/deviation.h"
+#include "generators/group_total.h"
 #include "generators/pad_room.h"
 #include "generators/vocabulary.h"
 #include "isa/vectors.h"
@@ -61,14 +62,14 @@ public:
         const auto share = static_cast<float>(1 / static_cast<double>(shape_.length()));
         Func x = brought("X_rows"), mean("mean"), centred("centred"), square("square"), scale("scale"), result("result"),
              out("Y");
-        const Total sum = total("total", x);
+        GroupTotal sum("total", x, ones_, vectors_, channels_);
         mean(g, i) = strict_float(sum.sum(g, i) * share);
         Func again = brought("X_again");
         const auto less_mean = [&](const Func &of) -> Expr { return strict_float(of(n, c, g, i) - bf16(mean(g, i))); };
         centred(n, c, g, i) = less_mean(again);
         const Expr squared = strict_float(centred(n, c, g, i) * centred(n, c, g, i));
         square(n, c, g, i) = narrow() ? select(n < area_, squared, bf16(0.0f)) : squared;
-        const Total squares = total("squares", square);
+        GroupTotal squares("squares", square, ones_, vectors_, channels_);
         scale(g, i) = inverse_deviation(squares.sum(g, i), shape_.length(), shape_.epsilon);
         Func last = brought("X_last");
         Expr value = strict_float(less_mean(last) * bf16(scale(g, i)));
@@ -107,11 +108,6 @@ public:
     }
 
 private:
-    struct Total {
-        Func part, block, sum;
-        RDom depth, all;
-    };
-
     bool narrow() const { return area_ != vectors_ * lanes; }
 
     Func brought(const std::string &name) {
@@ -133,17 +129,6 @@ private:
         rows(u, c, g) = values(g * channels_ + c);
         all.push_back(rows);
         return rows(0, c, g);
-    }
-
-    Total total(const std::string &name, const Func &values) {
-        Total t{Func(name + "_part"), Func(name + "_block"), Func(name), RDom(0, lanes, name + "_q"),
-                RDom(0, vectors_, 0, channels_, name + "_r")};
-        t.part(l, b, c, g, i) = 0.0f;
-        t.part(l, b, c, g, i) += f32(values(b * lanes + t.depth, c, g, i)) * f32(ones_(t.depth, l));
-        t.block(l, b, c, g, i) = bf16(t.part(l, b, c, g, i));
-        t.sum(g, i) = -0.0f;
-        t.sum(g, i) = strict_float(t.sum(g, i) + f32(t.block(0, t.all.x, t.all.y, g, i)));
-        return t;
     }
 
     void hold(Func rows, const LoopLevel &at) {
@@ -170,8 +155,8 @@ private:
     }
 
     // The order of the sum does not change: parts are whole channels, or parts of one. Where a block of it is made.
-    LoopLevel schedule_total(const Total &t, const LoopLevel &at, const Func &rows) {
-        Func sum = t.sum, block = t.block, part = t.part;
+    LoopLevel schedule_total(GroupTotal &t, const LoopLevel &at, const Func &rows) {
+        Func sum = t.sum;
         const RVar parts("parts"), inside("inside"), ru("r_unroll"), ruy("ry_unroll");
         sum.compute_at(at);
         Stage update = sum.update();
@@ -180,12 +165,9 @@ private:
         if (part_vectors_ < vectors_) {
             update.split(x, parts, inside, part_vectors_);
             of_part = parts, x = inside;
-        } else if (part_channels_ < channels_) {
-            update.split(y, parts, inside, part_channels_);
-            of_part = parts, y = inside;
         } else {
-            // A loop of one turn around all channels.
-            update.split(y, parts, inside, channels_);
+            // Of one turn where all channels are a part.
+            update.split(y, parts, inside, part_channels_);
             of_part = parts, y = inside;
         }
         LoopLevel vector(sum, x);
@@ -199,15 +181,7 @@ private:
             update.split(y, yo, ruy, channel_unroll_);
         }
         hold(rows, LoopLevel(sum, of_part));
-        block.compute_at(vector).bound_extent(l, lanes).vectorize(l, lanes);
-        part.compute_at(vector)
-            .vectorize(l, lanes)
-            .update()
-            .reorder(t.depth, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(t.depth, lanes);
-        in_registers({part, block, sum});
+        t.make_blocks(vector);
         return vector;
     }
 
@@ -216,7 +190,7 @@ private:
     const int area_, channels_, groups_, images_, vectors_, part_channels_, part_vectors_, channel_unroll_, vector_unroll_;
     const ImageParam image_ = tensor("X", {area_, channels_, groups_, images_});
     Func ones_{"ones"};
-    Var n{"n"}, c{"c"}, g{"g"}, i{"i"}, k{"k"}, w{"w"}, l{"l"}, b{"b"}, u{"u"};
+    Var n{"n"}, c{"c"}, g{"g"}, i{"i"}, k{"k"}, w{"w"}, u{"u"};
 };
 
 }  // namespace

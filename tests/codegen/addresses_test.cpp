@@ -21,6 +21,18 @@ namespace {
 using namespace Halide;
 using namespace vocabulary;
 
+// Y of X, both [rows][cols].
+KernelDefinition rows_to_rows(Func out, const ImageParam &x, int cols, int rows) {
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(x);
+    kernel.inputs = {{"X", {cols, rows}}};
+    kernel.outputs = {{"Y", {cols, rows}}};
+    return kernel;
+}
+
 // Y = X + 1, with all rows of X in the pads and straight code for a block; the last one of rows begins earlier than its number
 // says.
 KernelDefinition blocks_of_resident_rows(int rows, int block) {
@@ -35,14 +47,7 @@ KernelDefinition blocks_of_resident_rows(int rows, int block) {
     all.compute_root();
     sums.compute_at(out, mo).vectorize(n, 32).unroll(m);
     in_pads({all, sums});
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {cols, rows});
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out);
-    kernel.arguments.push_back(x);
-    kernel.inputs = {{"X", {cols, rows}}};
-    kernel.outputs = {{"Y", {cols, rows}}};
-    return kernel;
+    return rows_to_rows(out, x, cols, rows);
 }
 
 // A pointer that is made of the block's first row is below the buffer, which may begin at row 0 of its pad.
@@ -77,14 +82,7 @@ KernelDefinition rows_at_different_steps(int turns) {
     all.compute_root().bound_extent(m, rows);
     sums.compute_root().bound_extent(m, rows).update().vectorize(n, 32).rename(r.x, RVar("r_unroll"));
     in_pads({all, sums});
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {cols, rows});
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out);
-    kernel.arguments.push_back(x);
-    kernel.inputs = {{"X", {cols, rows}}};
-    kernel.outputs = {{"Y", {cols, rows}}};
-    return kernel;
+    return rows_to_rows(out, x, cols, rows);
 }
 
 // Such addresses are computed in each turn, of which several are under way: a turn takes little more than its operations.
@@ -120,14 +118,7 @@ KernelDefinition tiles(int cols, int rows) {
     tile.compute_at(out, mo).vectorize(n, 32);
     sums.compute_at(out, mo).vectorize(n, 32);
     in_pads({tile, sums});
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {cols, rows});
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out);
-    kernel.arguments.push_back(x);
-    kernel.inputs = {{"X", {cols, rows}}};
-    kernel.outputs = {{"Y", {cols, rows}}};
-    return kernel;
+    return rows_to_rows(out, x, cols, rows);
 }
 
 // Where packets are all that counts, the loop over rows computes nothing that the column alone decides.
