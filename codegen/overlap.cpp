@@ -260,6 +260,7 @@ private:
         if (result) result->reset(direct, before);
         loads_at_once_ = false;
         NextIteration next;
+        next.wait_late = spreads && !transfers_end_early(kernel_, transfers, first_tiles, *hot_loop);
         for (size_t i = 0; i < loads.size(); i++) {
             const Reg more =
                 start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest, events);
@@ -387,6 +388,7 @@ private:
     struct NextIteration {
         std::map<int, Reg> at;
         Reg more;
+        bool wait_late = false;  // for what this one needs
     };
 
     // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load
@@ -408,7 +410,7 @@ private:
             code_.start_all(c, false, before);
         }
         // In the body: wait, change slots, aim at the next iteration.
-        code_.wait(channels, body, spreads);
+        code_.wait(channels, body, iteration.wait_late);
         body.push_back(value_op(current, {0, {}}, {next}));
         body.push_back(rings_.other_slot(copy.allocation, next, current));
         if (first) iteration.more = advance(at, body);

@@ -284,11 +284,27 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
 
 int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
 
+namespace {
+
+int64_t beats_of_all(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles) {
+    int64_t beats = beats_of(first_tiles, *kernel.machine);
+    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
+    return beats;
+}
+
+}  // namespace
+
+bool transfers_end_early(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers,
+                         const std::vector<Tile> &first_tiles, const Loop &hot) {
+    constexpr double most = 0.67;  // of its time
+    return static_cast<double>(beats_of_all(kernel, transfers, first_tiles)) <
+           most * static_cast<double>(interval_of(kernel, hot) * hot.extent);
+}
+
 bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
                     const Loop &hot) {
     constexpr double longer = 1.2;  // code out of line takes time, too
-    int64_t beats = beats_of(first_tiles, *kernel.machine);
-    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
+    const int64_t beats = beats_of_all(kernel, transfers, first_tiles);
     const bool weights = std::any_of(hot.body.begin(), hot.body.end(),
                                      [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
     return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);

@@ -22,6 +22,9 @@ struct SpreadTransfer {
 bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot,
                 const TransferCode &code);
 
+// Do they take two thirds of its time at most, so that they have ended when it has?
+bool transfers_end_early(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers,
+                         const std::vector<Tile> &first_tiles, const Loop &hot);
 // Do the transfers of an iteration clearly take longer than its hot loop? One that loads weights waits for the array besides.
 bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
                     const Loop &hot);
