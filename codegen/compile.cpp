@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "codegen/cold_order.h"
+#include "codegen/defer.h"
 #include "codegen/hand_over.h"
 #include "codegen/loop_plans.h"
 #include "codegen/lowered.h"
@@ -126,7 +127,10 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     share_rows(kernel);
     if (options.optimize && machine.timed()) promote_sums(kernel);
     dump("match", [&] { return to_string(kernel); });
-    if (options.optimize && machine.timed()) skew(kernel, options.layouts);
+    if (options.optimize && machine.timed()) {
+        defer(kernel);
+        skew(kernel, options.layouts);
+    }
     dump("skew", [&] { return to_string(kernel); });
     if (options.optimize) {
         coalesce(kernel);
