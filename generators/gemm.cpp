@@ -81,6 +81,7 @@ public:
           shape_(shape),
           machine_(machine),
           point_(point),
+          plan_(shape, machine, point),
           m_size_(static_cast<int>(shape.m)),
           n_size_(static_cast<int>(shape.n)),
           k_size_(static_cast<int>(shape.k)),
@@ -114,6 +115,7 @@ public:
             inner_ = std::make_unique<GemmPipeline>(*shape.inner, machine, inner_point_, this);
         }
         stored_rows_ = round_up(pass_, quantum);
+        waiting_rows_ = static_cast<int>(plan_.waiting_rows());
         if (shape.blocked_sums && (in_passes() || ends_apart() || (!whole_ && group_ % k_block_ != 0)))
             throw Error("gemm: sums in groups take the rows in one pass, and parts of k that divide a group");
         if (!whole_ && (k_tiles_ % k_block_ != 0 || b_resident_))
@@ -538,22 +540,25 @@ private:
                 .bound_storage(m, stored_rows_);
         else
             for (Func step : steps)
-                step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+                step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, waiting_rows_);
         // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as
         // soon as they are made.
-        if (reader_ == nullptr && blocks > 1 && !in_passes() && !k_alike_) two_slots(steps.back(), blocks);
+        if (reader_ == nullptr && blocks > 1 && !in_passes() && (!k_alike_ || plan_.deferred)) two_slots(steps.back(), blocks);
         if (staged_ && reader_ == nullptr) {
             const int quantum = static_cast<int>(machine_.pad.count);
-            if ((in_passes() ? pass_ : rows_) % quantum == 0) F.split(m, m, fu, quantum);
+            if (plan_.deferred)
+                F.rename(m, Var("m_deferred"));
+            else if ((in_passes() ? pass_ : rows_) % quantum == 0)
+                F.split(m, m, fu, quantum);
             in_pads({F});
         }
         for (size_t i = 0; i < operands_.size(); i++) {
             Func operand = operands_[i];
             if (shape_.operands[i].kind == GemmOperand::Matrix) {
-                operand.compute_at(epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+                operand.compute_at(epilogue).bound_extent(n, lanes).bound_storage(m, waiting_rows_);
                 if (blocks > 1 && !in_passes()) two_slots(operand, blocks);
             } else if (shape_.operands[i].kind == GemmOperand::Column) {
-                operand.compute_at(block_of_rows()).bound_extent(u, 1).align_storage(u, lanes).bound_storage(m, stored_rows_);
+                operand.compute_at(block_of_rows()).bound_extent(u, 1).align_storage(u, lanes).bound_storage(m, waiting_rows_);
                 if (row_blocks_ > 1) two_slots(operand, row_blocks_);
             } else {
                 schedule_row(operand);
@@ -561,7 +566,7 @@ private:
             in_pads({operand});
         }
         if (shape_.bias) {
-            if (GemmPlan(shape_, machine_, point_).bias_at_once && reader_ == nullptr)
+            if (plan_.bias_at_once && reader_ == nullptr)
                 bs.compute_root().vectorize(n, lanes);
             else
                 schedule_row(bs);
@@ -622,6 +627,7 @@ private:
         for (size_t i = 0; i < operands_.size(); i++)
             add(operand_tensors_[i], shape_.operands[i].name, shape_.operand_extents(shape_.operands[i]));
         for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[named(name)].even = true;
+        if (plan_.deferred) add_waiting_layouts(kernel);
         if (point_.contains("pads_split") && point_["pads_split"] != 0)
             for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
         // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
@@ -629,14 +635,24 @@ private:
         if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_block_ : 1);
     }
 
+    // The rows of a visit go round as many pads as divide them.
+    void add_waiting_layouts(KernelDefinition &kernel) const {
+        int pads = static_cast<int>(machine_.pad.count);
+        while (plan_.deferred_rows() % pads != 0) pads--;
+        kernel.layouts["E"].pads = kernel.layouts["F"].pads = pads;
+        for (size_t i = 0; i < operands_.size(); i++)
+            if (shape_.operands[i].kind != GemmOperand::Row) kernel.layouts[shape_.operands[i].name + "_rows"].pads = pads;
+    }
+
     const GemmPipeline *const reader_;  // of the rows, where they are no result of the kernel
     const GemmShape &shape_;
     const Machine &machine_;
     const Point &point_;
+    const GemmPlan plan_;
     const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
     const bool whole_, k_outer_, m_outer_, row_major_, a_resident_, b_resident_;
     const bool staged_ = shape_.staged;
-    int stored_rows_ = 0;
+    int stored_rows_ = 0, waiting_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};
 
     ImageParam a = tensor(named("A"), shape_.a_extents()), b = tensor(named("B"), shape_.b_extents()),

@@ -48,6 +48,11 @@ constexpr double through_row_cost = 1.1, through_sum_cost = 1.4, through_turn_co
                  through_operation_code = 1.4, missed_through = 0.16, through_bytes_per_cycle = 16.2, not_ahead_through = 0.57;
 // Where the first k tile is like the others: code that a row does without, and a row of a block that is cleared.
 constexpr double alike_code = 0.8, cleared_row_cost = 0.8;
+// Where rows of an epilogue run in each visit, of machines whose vector unit adds the sums or whose array does: what an
+// operation of theirs adds to a visit that the array paces, and by how much one that lanes pace is longer than their work; code
+// in packets of a block, and of a row of a first k tile that is not like the others.
+constexpr double deferred_operation_cost = 0.75, deferred_array_operation_cost = 0.2, deferred_array_lanes_cost = 1.42,
+                 deferred_code = 120, deferred_first_row_code = 1.8;
 // Two k tiles are no loop where transfers run beside them: what a row and a weight take then, of which the sums are in
 // registers, where the vector unit adds or the array, and what a block has beside these with two loops over blocks; and a k
 // tile with code of its own where sums are in the pads. Such code runs once a block: what does not fit the cache is missed with
@@ -98,6 +103,19 @@ double shared_cycles(const Machine &machine, const LaneCount &count) {
 // Those of an expression in a loop of its own, a row.
 double staged_cycles(const GemmShape &shape, const Machine &machine) {
     return shape.staged ? shared_cycles(machine, shape.epilogue_work) : 0;
+}
+// A visit that rows of the epilogue run in, of which the product alone takes so many cycles of the adder.
+double deferred_visit(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, double sums) {
+    const auto each = static_cast<double>(plan.deferred_rows()), ii = static_cast<double>(machine.vec.ii);
+    const LaneCount &work = shape.epilogue_work;
+    const double adder = sums + each * ii * static_cast<double>(work.work.adds),
+                 multiplier = each * ii * static_cast<double>(work.work.muls),
+                 copies = each * ii * static_cast<double>(work.copies),
+                 array = static_cast<double>(plan.rows) + array_overhead +
+                         (machine.sa.psum_in ? deferred_array_operation_cost : deferred_operation_cost) * each *
+                             static_cast<double>(work.all());
+    const double lane_work = std::max({adder, multiplier, (adder + multiplier + copies) / 2});
+    return std::max(machine.sa.psum_in ? deferred_array_lanes_cost * lane_work : lane_work, array);
 }
 // The operations of a row of results in the loop that makes it, beside its sums.
 LaneCount row_operations(const GemmShape &shape) {
@@ -171,9 +189,10 @@ struct Code {
             return;
         }
         if (straight) visit -= weight_code * weights;
+        const double deferred = plan.deferred ? deferred_code + (plan.alike ? 0 : deferred_first_row_code * unrolled) : 0;
         // Sums that wait in the pads are loaded in front of their visits and stored behind them.
         const double waiting = plan.k_outer ? result_code * unrolled : 0;
-        all = visit + waiting +
+        all = visit + waiting + deferred +
               static_cast<double>(apart) * (straight ? apart_code + apart_row_code * unrolled : repeated_code * visit) +
               (result_code + epilogue_code * epilogue) * unrolled + loop_code * static_cast<double>(loops) +
               (plan.slots > 1 && loops > 0 ? slot_code : 0) - saved;
@@ -274,7 +293,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // A nest that fits the instruction cache turns: the last sums of a block run with the rows of the next one's first k tile.
     const bool turns = plan.sums_in_registers && !machine.sa.psum_in && plan.k_tiles > 1 && !code.straight &&
                        shape.products() * plan.row_blocks * plan.col_blocks > 1 && code.all <= capacity &&
-                       (shape.b_transposed || plan.b_resident);
+                       (shape.b_transposed || plan.b_resident) && !plan.deferred;
     double block = (k_tiles - (turns ? 1 : 0)) * visit + rows * (result_row_cost + epilogue_row_cost * epilogue) +
                    block_overhead - (point["k_ends_apart"] ? saved_row_cost * rows : 0);
     if (plan.turns_inside) {
@@ -287,7 +306,12 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // Sums of all columns come out of the pads and go back for each block of k tiles.
     const double parts = plan.k_outer ? k_tiles / static_cast<double>(plan.k_block) : 1;
     if (plan.k_outer) block += parts * (block_overhead + waiting_row_cost * rows);
-    block += rows * staged_cycles(shape, machine);
+    if (plan.deferred) {
+        const double sums = machine.sa.psum_in ? 0 : per_row * rows;
+        block += static_cast<double>(plan.visits) * (deferred_visit(shape, plan, machine, sums) - visit);
+    } else {
+        block += rows * staged_cycles(shape, machine);
+    }
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
     if (!shape.b_transposed) {
@@ -300,7 +324,8 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long,
     // once a block otherwise.
-    const double blocks = products * row_blocks * col_blocks;
+    const double inner = plan.turns_inside || plan.m_outer ? col_blocks : row_blocks;
+    const double blocks = products * row_blocks * col_blocks * (plan.deferred ? 1 + 1 / inner : 1);
     const double visits_again = std::max(0.0, code.visit - capacity) * (k_tiles - 1) * blocks;
     const double beyond = code.all - capacity;
     double blocks_again = (blocks * parts - 1) * (plan.turns_inside ? std::clamp(missed_of_both * beyond, 0.0, code.all)
@@ -331,7 +356,6 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     // A that stays comes as a whole before anything is computed.
     const double all_of_a =
         plan.a_resident ? 2 * products * static_cast<double>((shape.m - plan.rows) * shape.k) / long_bytes_per_cycle : 0;
-    const double inner = plan.turns_inside || plan.m_outer ? col_blocks : row_blocks;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
     const double together =

@@ -27,6 +27,8 @@ struct GemmPlan {
           straight(point["blocks_unrolled"] != 0),
           turns_inside(point.contains("b_turned") && point["b_turned"] != 0),
           alike(turns_inside || (point.contains("k_alike") && point["k_alike"] != 0)),
+          deferred(point.contains("deferred") && point["deferred"] != 0),
+          visits(k_tiles - !alike),
           a_resident(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks > 1),
           b_resident(point["b_resident"] != 0 && col_blocks > 1),
           ahead(machine.timed() && k_block == k_tiles),
@@ -37,6 +39,10 @@ struct GemmPlan {
         return point["row_pass"] > 0 ? std::min(point["row_pass"], rows) : rows;
     }
 
+    // Rows of the block before in each visit of a deferred epilogue, and the room that those of all visits take.
+    int64_t deferred_rows() const { return ceil_div(rows, visits - 1); }
+    int64_t waiting_rows() const { return deferred ? deferred_rows() * visits : stored_rows; }
+
     int64_t rows, row_blocks, col_blocks, k_tiles;
     int64_t pass, stored_rows;  // rows that are in the pads at once, and the room that they take
     int64_t k_block;            // k tiles that come at once
@@ -46,6 +52,8 @@ struct GemmPlan {
     bool straight;                // no loops over blocks
     bool turns_inside;            // the loop over k tiles transposes those of B
     bool alike;                   // the first k tile has no code of its own
+    bool deferred;                // the epilogue runs beside the next block's product
+    int64_t visits;               // of the array in the loop over k tiles
     bool a_resident, b_resident;  // all of it stays in the pads
     bool ahead;                   // operands come a block ahead, in two slots
     bool bias_at_once;            // all of the bias, which the first sums wait for, where operands come at once

@@ -22,6 +22,8 @@ constexpr int64_t rows_to_a_pad = 8;
 constexpr int64_t registers_in_flight = 90;
 // What a tile that the same loop transposes takes beside these, and products that wait for the vector unit to add them.
 constexpr int64_t turning_registers = 32, waiting_registers = 13;
+// And what each row of an epilogue takes that runs beside the product.
+constexpr int64_t deferred_registers = 8;
 constexpr int64_t few_elements = 3 * 160 * 160;
 constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
 
@@ -48,6 +50,14 @@ bool a_may_stay(const GemmShape &shape, const Machine &machine) {
 
 bool may_turn_inside(const GemmShape &shape, const Machine &machine) {
     return machine.timed() && !shape.b_transposed && !shape.makes_rows() && !shape.blocked_sums;
+}
+
+// The epilogue's rows run in the loop over k tiles, of several blocks: one more of them runs than there are.
+constexpr int64_t few_blocks = 8;
+bool may_defer(const GemmShape &shape, const Machine &machine) {
+    constexpr int64_t few_tiles = 4;
+    return machine.timed() && shape.staged && shape.k_tiles() >= few_tiles && !shape.blocked_sums && !shape.inner &&
+           shape.n >= few_blocks * lanes;
 }
 
 // Where whole rows of k leave the pads no room for many rows of A.
@@ -79,17 +89,18 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     // registers; and the identity.
     if (!shape.b_transposed && machine.timed())
         rows += (plan.b_resident ? slots(plan.col_blocks) : !plan.turns_inside) * lanes * plan.k_block + lanes;
-    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows * (leaves + shape.addend);
+    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) *
+            (plan.waiting_rows() * leaves + plan.stored_rows * shape.addend);
     rows += plan.stored_rows * (plan.k_outer ? plan.col_blocks : !plan.sums_in_registers + shape.blocked_sums);
     const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count,
                   vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
     if (shape.bias) rows += plan.bias_at_once ? all : vector;
-    if (shape.staged) rows += plan.stored_rows;
+    if (shape.staged) rows += plan.waiting_rows();
     for (const GemmOperand &operand : shape.operands) {
         if (operand.kind == GemmOperand::Matrix)
-            rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.stored_rows;
+            rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) * plan.waiting_rows();
         else
-            rows += operand.kind == GemmOperand::Row ? vector : slots(plan.row_blocks) * plan.stored_rows;
+            rows += operand.kind == GemmOperand::Row ? vector : slots(plan.row_blocks) * plan.waiting_rows();
     }
     return rows;
 }
@@ -121,6 +132,8 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         if (!shape.inner && machine.sa.psum_in && k_tiles > 1 && !shape.starts_with_bias() && !shape.blocked_sums)
             alike = {0, 1};
     }
+    const bool few_alike = alike.size() > 1, defers = may_defer(shape, machine);
+    if (defers) alike = {0, 1};
     if (!machine.timed() && !shape.makes_rows()) {
         if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
             for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
@@ -181,8 +194,13 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     space.constraint(
         "split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
         [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
-    space.constraint("k tiles alike", {"sums_in_registers", "k_alike"}, "It serves sums in registers.",
-                     [](const Point &point) { return point["k_alike"] == 0 || point["sums_in_registers"] != 0; });
+    std::vector<std::string> of_alike = {"sums_in_registers", "k_alike"};
+    if (defers) of_alike.emplace_back("deferred");
+    space.constraint("k tiles alike", of_alike, "It serves sums in registers, of small products or beside an epilogue.",
+                     [=](const Point &point) {
+                         return point["k_alike"] == 0 ||
+                                (point["sums_in_registers"] != 0 && (few_alike || point["deferred"] != 0));
+                     });
     space.constraint(
         "straight-line blocks", {"rows", "row_pass", "blocks_unrolled"},
         "The addresses of all transfers of straight-line code fit the registers.", [=](const Point &point) {
@@ -195,6 +213,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
     if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
     if (k_may_be_outer(shape, machine)) sized.emplace_back("k_outer");
+    if (defers) sized.insert(sized.end(), {"deferred", "k_alike"});
     if (shape.prologue) {
         add_prologue(space, shape, machine);
         for (const Parameter &parameter : space.parameters)
@@ -296,6 +315,32 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                             most_code * static_cast<double>(machine.icache.bytes / machine.issue.packet_bytes));
             });
     }
+    if (defers) {
+        space.choice("deferred",
+                     "1: the epilogue of a block runs beside the product of the next one, some of its rows in each k tile's "
+                     "visit; 0: behind its own",
+                     {0, 1});
+        space.constraint(
+            "epilogue deferred",
+            {"deferred", "rows", "sums_in_registers", "k_block", "k_alike", "slots", "m_outer", "b_resident", "weight_unroll"},
+            "It serves blocks that follow each other, with their sums in registers and all k tiles in one loop without others "
+            "inside. Operands come and results leave in every block alike.",
+            [=](const Point &point) {
+                const bool m_outer = point["m_outer"] != 0, resident = point["b_resident"] != 0;
+                const bool alike = shape.b_transposed ? !resident : shape.n % lanes == 0 || (resident && shape.n % round == 0);
+                return point["deferred"] == 0 ||
+                       (point["sums_in_registers"] != 0 && point["k_block"] == k_tiles && point["slots"] == 2 &&
+                        point["weight_unroll"] == lanes && alike &&
+                        (m_outer || ceil_div(shape.m, point["rows"]) >= few_blocks) &&
+                        point["rows"] * (1 + shape.addend) +
+                                deferred_registers * GemmPlan(shape, machine, point).deferred_rows() <=
+                            machine.regs.vector - 1 - registers_in_flight);
+            });
+    }
+    if (defers && may_turn_inside(shape, machine))
+        space.constraint("epilogue or B", {"deferred", "b_turned"},
+                         "The loop over k tiles has room for rows of the epilogue or for tiles that it transposes.",
+                         [](const Point &point) { return point["deferred"] == 0 || point["b_turned"] == 0; });
     if (shape.inner) {
         // The first point takes the least room: where that is too much, no other need be looked at.
         const Point first = gemm_naive_point(shape, machine);
@@ -325,6 +370,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     if (a_may_stay(shape, machine)) point.set("a_resident", 0);
     if (may_turn_inside(shape, machine)) point.set("b_turned", 0);
     if (k_may_be_outer(shape, machine)) point.set("k_outer", 0);
+    if (may_defer(shape, machine)) point.set("deferred", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
     if (const Point whole = point; gemm_pad_rows(shape, machine, point) > round * machine.pad_rows())
@@ -353,6 +399,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
                             : "";
     if (plan.turns_inside) text += ", each tile of B transposed where it is multiplied with";
+    if (plan.deferred) text += fmt::format("; {} rows of the epilogue in each visit of the next block", plan.deferred_rows());
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());
     if (plan.k_block < plan.k_tiles)
         text += fmt::format("; operands come {} k tiles at a time{}", plan.k_block,

@@ -502,6 +502,34 @@ TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
     EXPECT_NE(text.find(wait, starts), std::string::npos) << "the last result must have left at the end:\n" << text;
 }
 
+// Sums wait in the pads while the next block's are formed, and rows of operands and results are those of the block before: of
+// odd blocks, two blocks, products that follow each other, and columns whose last block begins earlier.
+TEST_F(Gemm, EpiloguesRunBesideTheProductOfTheNextBlock) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs beside anything on a functional machine";
+    struct Case {
+        const char *op, *shape, *point;
+    };
+    for (const Case &c : {
+             Case{"gelu(linear(x, w, b))", "66x160,70x160,70", "rows=33,k_block=5,k_alike=1,m_outer=1,b_resident=0"},
+             Case{"gelu(linear(x, w))", "66x160,96x160", "rows=33,k_block=5,k_alike=0,m_outer=1,b_resident=0"},
+             Case{"mul(silu(linear(x, w, b)), y)", "40x128,64x128,64,40x64",
+                  "rows=20,k_block=4,k_alike=1,m_outer=0,b_resident=0"},
+             Case{"mul(gelu(linear(x, w)), c)", "48x130,64x130,48x1", "rows=48,k_block=5,k_alike=1,m_outer=1,b_resident=0"},
+             Case{"gelu(bmm(x, y))", "3x40x128,3x128x64", "rows=20,k_block=4,k_alike=1,m_outer=1,b_resident=0,b_turned=0"},
+             Case{"gelu(mm(x, y), approximate=tanh)", "40x128,128x64",
+                  "rows=40,k_block=4,k_alike=0,m_outer=1,b_resident=0,b_turned=0"},
+         }) {
+        SCOPED_TRACE(fmt::format("{} {} {}", c.op, c.shape, c.point));
+        const std::shared_ptr<const Workload> workload = find_operator(c.op).workload({{"shape", c.shape}});
+        const Point point =
+            Point::parse(fmt::format("{},deferred=1,b_block=1,b_row_major=0,blocks_unrolled=0,k_ends_apart=0,"
+                                     "pads_split=0,row_pass=0,row_unroll=1,slots=2,sums_in_registers=1,"
+                                     "weight_unroll=32",
+                                     c.point));
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+}
+
 // The epilogue of a nest's last block stands behind it once more: its vectors are not those of the blocks before.
 TEST_F(Gemm, LargeTilesWithLongEpiloguesFitTheRegisters) {
     if (!machine.timed()) GTEST_SKIP() << "results do not leave later on a functional machine";
