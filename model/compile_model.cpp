@@ -356,6 +356,7 @@ private:
             if (const auto decision = decided.find(found.kernel); decision != decided.end())
                 return decision->second ? decided_savings : 0;
             if (fusion.second_product >= 0 && !may_save(fusion, placed)) return 0;
+            if (fusion.long_epilogue && !promises(fusion, placed)) return 0;
             const auto together = [&](Effort effort) { return cycles_of(*prepared.graph, fusion.kernel, arranged, effort); };
             const auto apart = [&](Effort effort) {
                 try {
@@ -445,14 +446,9 @@ private:
     // Whether a kernel of two products is worth its runs. Large ones never were: both products' code shares the instruction
     // cache, which the draft does not know. It has to promise more than another kernel of theirs.
     bool may_save(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
-        constexpr double large = 50'000;      // cycles
         if (!machine_.timed()) return false;  // its pads have no room for the rows
-        double apart = 0;
-        for (const int32_t node : fusion.nodes) {
-            const PlacedNode &part = placed[static_cast<size_t>(node)];
-            if (part.place == PlacedNode::Device) apart += drafted(part).value_or(std::numeric_limits<double>::infinity());
-        }
-        if (apart > large) return false;
+        const double apart = drafted_apart(fusion, placed);
+        if (apart > large_product) return false;
         const std::optional<double> together = drafted(fusion.kernel);
         if (!together || *together > apart) return false;
         double &most = promised_[fusion.second_product];
@@ -460,6 +456,23 @@ private:
         most = apart - *together;
         return true;
     }
+
+    double drafted_apart(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
+        double apart = 0;
+        for (const int32_t node : fusion.nodes) {
+            const PlacedNode &part = placed[static_cast<size_t>(node)];
+            if (part.place == PlacedNode::Device) apart += drafted(part).value_or(std::numeric_limits<double>::infinity());
+        }
+        return apart;
+    }
+    // Whether a kernel with a long epilogue is worth its runs: a large one, whose epilogue has the time of many blocks, which
+    // the draft expects to take less than its parts.
+    bool promises(const Fusion &fusion, const std::vector<PlacedNode> &placed) {
+        const double apart = drafted_apart(fusion, placed);
+        return machine_.timed() && apart > large_product &&
+               drafted(fusion.kernel).value_or(std::numeric_limits<double>::infinity()) < apart;
+    }
+    static constexpr double large_product = 50'000;  // cycles
 
     static std::string title_of(const PlacedNode &kernel) {
         return fmt::format("{} {}", kernel.op->name(), kernel.workload->title());

@@ -1,6 +1,7 @@
 #include "model/fusion.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -20,8 +21,9 @@ namespace atalla {
 
 namespace {
 
-// Lane operations of what is behind a product or a convolution: with more, the code costs more than the kernel saves.
-constexpr int64_t most_operations = 24;
+// Lane operations of what is behind a product or a convolution: with more, the code costs more than the kernel saves. Behind a
+// product that has time for them beside it there may be some more.
+constexpr int64_t most_operations = 24, most_beside_product = 96;
 // Tensors of a kernel: Halide's JIT, which checks it, takes eight with the result.
 constexpr size_t most_inputs = 7;
 
@@ -109,7 +111,7 @@ public:
         std::vector<int32_t> nodes = nodes_;
         while (!nodes.empty() && at(nodes.back()).place == PlacedNode::View) nodes.pop_back();
         if ((nodes.size() < 2 && !alone_) || !made_) return {};
-        return Fusion{std::move(nodes), *made_, second_product_};
+        return Fusion{std::move(nodes), *made_, second_product_, long_};
     }
 
 private:
@@ -238,7 +240,9 @@ private:
                 kernel.inputs.push_back(id);
             }
             kernel.workload = kernel.op->workload_of(tensors, {});
-            too_long_ = !pointwise_ && lane_operations(expression_) > most_operations;
+            const int64_t operations = pointwise_ ? 0 : lane_operations(expression_);
+            long_ = operations > most_operations;
+            too_long_ = long_ && (operations > most_beside_product || !has_product(expression_) || has_second_product());
             if (too_long_ || kernel.workload->outputs()[0].elements() != element_count(shape_of(*graph_, result_)))
                 return false;
             made_ = std::move(kernel);
@@ -259,14 +263,19 @@ private:
     std::optional<PlacedNode> made_;
     bool alone_ = false;       // the first node by itself is another kernel than it was
     bool pointwise_ = false;   // no product
-    bool too_long_ = false;    // more lane operations behind the product than a kernel of it alone may have
+    bool long_ = false;        // more lane operations behind the product than run as fast in a kernel of their own
+    bool too_long_ = false;    // and more than a kernel of it alone may have
     bool makes_rows_ = false;  // the last dimension of the product's result is that of its columns
     int32_t second_product_ = -1;
 };
 
 // The place in the list; nothing if none saves anything.
 std::optional<size_t> best_of(const std::vector<Fusion> &candidates, const FusionSavings &saves) {
-    if (!saves) return candidates.empty() ? std::optional<size_t>() : candidates.size() - 1;
+    if (!saves) {
+        const auto last =
+            std::ranges::find_if(candidates.rbegin(), candidates.rend(), std::logical_not(), &Fusion::long_epilogue);
+        return last == candidates.rend() ? std::optional<size_t>() : candidates.rend() - last - 1;
+    }
     std::optional<size_t> best;
     int64_t most = 0;
     for (size_t i = 0; i < candidates.size(); i++)
