@@ -54,6 +54,7 @@ private:
     void open(const std::string &label) {
         Block block;
         block.label = label;
+        block.rare = rare_;
         blocks_.push_back(std::move(block));
     }
 
@@ -300,8 +301,10 @@ private:
             } else if (node.branch) {
                 const size_t from = blocks_.size() - 1;
                 blocks_[from].end = {Terminator::Skip, node.branch->condition, {}, -1};
+                const bool around = std::exchange(rare_, rare_ || node.branch->rare);
                 open("if");
                 visit(node.branch->body);
+                rare_ = around;
                 open("endif");
                 blocks_[from].end.target = static_cast<int>(blocks_.size()) - 1;
             }
@@ -312,6 +315,7 @@ private:
     bool in_order_;
     MakeConstants constants_;
     Blocks blocks_;
+    bool rare_ = false;  // of the blocks that are opened
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ struct Block {
     // An out-of-line block: it ends with a jump to the packet after the one that branched to it, and stands in front of
     // block `before`.
     int from_block = -1, from_packet = -1, before = -1;
+    // Runs seldom, and stands behind all loops around it.
+    bool rare = false;
     bool island = false;  // out of line, a single jump: a branch does not reach the block that it jumps to
     // And branches inside: from packet to packet, where these are in another order than they run (cold_order.h).
     std::map<int, int> jumps;
@@ -42,6 +44,8 @@ struct ProgramLayout {
     std::vector<int64_t> start;
 };
 ProgramLayout lay_out(const Blocks &blocks);
+// Does a block stand elsewhere than behind the block in front of it and in front of the one behind?
+bool stands_apart(const Blocks &blocks, size_t block);
 
 // The blocks that run right before this one without a branch over others: the one in front of it, and ends of other loops that
 // go back to it.

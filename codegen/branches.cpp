@@ -27,7 +27,11 @@ private:
         Block &block = blocks_[b];
         const Terminator &end = block.end;
         Op op;
-        if (end.kind == Terminator::Next || block.from_block >= 0) return;
+        if (block.from_block >= 0) return;
+        if (end.kind == Terminator::Next) {
+            if (stands_apart(blocks_, b) && !blocks_[b + 1].rare) append_jump(block, static_cast<int>(b) + 1);
+            return;
+        }
         if (end.kind == Terminator::Halt) {
             op.opcode = Opcode::halt_s;
             block.packets.push_back({op});
@@ -52,6 +56,12 @@ private:
         const size_t reach = furthest - std::min(furthest, sides * room_for_a_way);
         if (end.kind == Terminator::Skip) {
             op.dst = end.index;
+            if (!block.rare && stands_apart(blocks_, b + 1)) {
+                op.opcode = Opcode::beq_s;
+                append_branch(block, op);
+                append_jump(block, static_cast<int>(b) + 1);
+                return;
+            }
             if (packets_between(b + 1, static_cast<size_t>(end.target), 2) <= reach) {
                 op.opcode = Opcode::beq_s;
                 append_branch(block, op);

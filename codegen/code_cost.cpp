@@ -16,6 +16,7 @@ double fetch_cycles(const Machine &machine) {
 
 int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block) {
     if (blocks[block].from_block >= 0) block = static_cast<size_t>(blocks[block].from_block);
+    if (blocks[block].rare) return 1;
     int64_t count = 1;
     for (size_t end = block; end < blocks.size(); end++) {
         const Terminator &terminator = blocks[end].end;

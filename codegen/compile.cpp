@@ -12,6 +12,7 @@
 #include "codegen/match.h"
 #include "codegen/passes.h"
 #include "codegen/promote.h"
+#include "codegen/second_look.h"
 #include "codegen/separate_registers.h"
 #include "codegen/share_rows.h"
 #include "codegen/skew.h"
@@ -125,7 +126,10 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
     if (options.routine) kernel.make_routine();
     share_rows(kernel);
-    if (options.optimize && machine.timed()) promote_sums(kernel);
+    if (options.optimize && machine.timed()) {
+        promote_sums(kernel);
+        look_again(kernel);
+    }
     dump("match", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) {
         defer(kernel);

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -49,15 +51,34 @@ Instruction instruction(const Kernel &kernel, const Op &op) {
 
 }  // namespace
 
+// The block in front of which a rare one stands, behind the outermost loop around it; none if there is no loop.
+static std::optional<size_t> place_of_rare(const Blocks &blocks, size_t block) {
+    std::optional<size_t> place;
+    for (size_t end = block; blocks[block].rare && end < blocks.size(); end++)
+        if (!blocks[end].rare && blocks[end].end.kind == Terminator::Loop && blocks[end].end.target < static_cast<int>(block))
+            place = end + 1;
+    return place;
+}
+
+bool stands_apart(const Blocks &blocks, size_t block) {
+    return blocks[block].from_block >= 0 || place_of_rare(blocks, block).has_value();
+}
+
 ProgramLayout lay_out(const Blocks &blocks) {
     ProgramLayout layout;
+    std::map<size_t, std::vector<size_t>> rare;
+    for (size_t b = 0; b < blocks.size(); b++)
+        if (const std::optional<size_t> place = place_of_rare(blocks, b)) rare[*place].push_back(b);
     for (size_t b = 0; b < blocks.size() && blocks[b].from_block < 0; b++) {
+        if (place_of_rare(blocks, b)) continue;
         // Jumps that a branch reaches stand next to the block that has it, in front of other code out of line or behind it.
         const auto place = [&](size_t o) { return !blocks[o].island ? 1 : blocks[o].from_block < static_cast<int>(b) ? 0 : 2; };
         std::vector<size_t> here;
         for (size_t o = 0; o < blocks.size(); o++)
             if (blocks[o].before == static_cast<int>(b)) here.push_back(o);
         std::ranges::stable_sort(here, {}, place);
+        if (const auto seldom = rare.find(b); seldom != rare.end())
+            here.insert(here.end(), seldom->second.begin(), seldom->second.end());
         if (!here.empty()) layout.order.push_back(ProgramLayout::jump_over);
         layout.order.insert(layout.order.end(), here.begin(), here.end());
         layout.order.push_back(static_cast<int>(b));
@@ -78,7 +99,7 @@ Program emit(const Kernel &kernel, const Blocks &blocks) {
     for (size_t i = 0; i < order.size(); i++) {
         if (order[i] == ProgramLayout::jump_over) {
             size_t next = i + 1;
-            while (blocks[order[next]].from_block >= 0) next++;
+            while (stands_apart(blocks, static_cast<size_t>(order[next]))) next++;
             Packet packet{};
             packet[0].op = Opcode::jal;
             packet[0].imm =

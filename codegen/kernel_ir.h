@@ -197,6 +197,7 @@ struct Loop {
 struct If {
     Reg condition;
     Body body;
+    bool rare = false;  // seldom, so that its code is to be short
 };
 
 struct Node {

@@ -91,7 +91,7 @@ private:
         int64_t packets = 0;
         for (size_t i = 0; i < blocks_.size(); i++) {
             const int at = blocks_[i].from_block >= 0 ? blocks_[i].from_block : static_cast<int>(i);
-            if (at >= first && at <= last) packets += static_cast<int64_t>(blocks_[i].packets.size());
+            if (at >= first && at <= last && !blocks_[i].rare) packets += static_cast<int64_t>(blocks_[i].packets.size());
         }
         return packets;
     }
@@ -209,6 +209,7 @@ private:
 
     void pipeline(size_t b) {
         if (only_transfers(b)) return;  // the engines set the pace
+        if (blocks_[b].rare) return;    // overlap takes code
         auto [schedule, graph, rows] = plan_of(b);
         if (!schedule) return;  // left to list scheduling
         const LoopInfo &loop = kernel_.loops[loop_of(b)];

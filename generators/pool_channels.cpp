@@ -37,6 +37,8 @@ int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point
                                                                                       : span;
 }
 
+bool looks_again(const Point &point) { return point.contains("second_look") && point["second_look"] != 0; }
+
 class PoolKernel {
 public:
     PoolKernel(const PoolShape &shape, const Machine &machine, const Point &point)
@@ -50,6 +52,7 @@ public:
           tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
           round_(goes_round(shape, machine, point)),
           framed_(framed(shape, machine)),
+          looks_again_(looks_again(point)),
           frame_x_(shape.x, tile_x_),
           frame_y_(shape.y, tile_y_) {}
 
@@ -189,8 +192,15 @@ private:
         // one ends inside a vector.
         const bool tiles_differ = padded(shape_) && !framed_ && (tile_x_ < columns || tile_y_ < rows || blocks > 1);
         const bool fills_differ = tiles_differ || (framed_ && channels_ % lanes != 0 && blocks > 1);
-        const Var xo(tiles_differ ? "xo_unroll" : "xo"), xi("xi"), yo(tiles_differ ? "yo_unroll" : "yo"), yi("yi"),
-            co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll");
+        // The innermost loop around a tile.
+        const char *const along_x = tiles_differ                        ? "xo_unroll"
+                                    : looks_again_ && tile_x_ < columns ? "xo_unchecked"
+                                                                        : "xo",
+                          *const along_y = tiles_differ                         ? "yo_unroll"
+                                           : looks_again_ && tile_x_ == columns ? "yo_unchecked"
+                                                                                : "yo";
+        const Var xo(along_x), xi("xi"), yo(along_y), yi("yi"), co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"),
+            cl("cl"), xu("x_unroll");
         if (framed_)
             out_(c, x, y, i) = result_(c, x % tile_x_, y % tile_y_, x / tile_x_, y / tile_y_, i);
         else
@@ -229,6 +239,7 @@ private:
     int tile_x_, tile_y_, vectors_, unroll_, channels_;
     int tile_columns_;
     bool round_, framed_;  // pixels go round the pads; tiles have a frame
+    bool looks_again_;     // for NaN, where the array has found that there are some
     const PoolFrame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"};
@@ -258,6 +269,15 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
     return fit_pads(machine, uses);
 }
 
+// May NaN be looked for by the array first?
+bool finds_nan_later(const PoolShape &shape, const Machine &machine) { return machine.timed() && shape.kind == Pooling::Max; }
+
+Point single_results(const PoolShape &shape, const Machine &machine) {
+    Point point = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
+    if (finds_nan_later(shape, machine)) point.set("second_look", 0);
+    return point;
+}
+
 Space space_of(const PoolShape &shape, const Machine &machine) {
     // Those of images with frames divide the results.
     const auto tiles = [&](int64_t results) {
@@ -279,6 +299,14 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
         .parameter("tile_y", "results along y in the pads at a time", tiles(shape.y.results))
         .parameter("vectors", "vectors of channels in the pads at a time", vectors)
         .parameter("unroll", "results in straight-line code", unrolls);
+    if (finds_nan_later(shape, machine)) {
+        space.parameter("second_look", "NaN are passed over, and looked for where the array has found that there are some",
+                        {0, 1});
+        space.constraint(
+            "second look", {"second_look", "tile_x", "tile_y"}, "Several tiles are alike.", [=](const Point &point) {
+                return point["second_look"] == 0 || point["tile_x"] < shape.x.results || point["tile_y"] < shape.y.results;
+            });
+    }
     space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
     space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.", [=](const Point &point) {
@@ -303,13 +331,13 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
 
 Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     // The largest tile of single vectors that is sure to fit; where none is, single results.
-    Point best = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
+    Point best = single_results(shape, machine);
     const Space space = space_of(shape, machine);
     int64_t most = 0;
     for_each(space, [&](const Point &point) {
         const int64_t size = point["tile_x"] * point["tile_y"];
         // A tile that is filled goes round the pads in optimized code alone.
-        if (point["vectors"] == 1 && point["unroll"] == 1 && size > most &&
+        if (point["vectors"] == 1 && point["unroll"] == 1 && !looks_again(point) && size > most &&
             (!padded(shape) || tile_fits(shape, machine, point, false))) {
             most = size;
             best = point;
@@ -323,7 +351,7 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
 bool takes(const PoolShape &shape, const Machine &machine) {
     if (shape.planes_outermost) return false;
     const Space space = space_of(shape, machine);
-    return violation(space, {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}}).empty() || count(space, 1) > 0;
+    return violation(space, single_results(shape, machine)).empty() || count(space, 1) > 0;
 }
 
 double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
@@ -334,8 +362,15 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
                tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
     const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()),
                  tiles = results / tile;
-    const double compute =
+    double compute =
         static_cast<double>(window_operations(shape, point["unroll"])) / unroll * static_cast<double>(machine.vec.ii) / 2;
+    if (looks_again(point)) {
+        // Half the operations, beside exponentials of all pixels, which are tiles of weights.
+        constexpr double around_weights = 32;
+        const int64_t pixels = shared_columns(shape.x, point["unroll"]) * shape.y.kernel;
+        compute = std::max({compute / 2, static_cast<double>(pixels * machine.vec.ii) / unroll,
+                            static_cast<double>(tiles_of(pixels)) * (lanes + around_weights) / unroll});
+    }
     const double rows = tiles * static_cast<double>(point["tile_y"] * point["vectors"]);
     const double transfers =
         half_rate * vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);

@@ -18,7 +18,8 @@ namespace {
 
 class ReduceAcrossLanes : ReduceKernel {
 public:
-    using ReduceKernel::ReduceKernel;
+    ReduceAcrossLanes(const ReduceShape &shape, const Machine &machine, const Point &point)
+        : ReduceKernel(shape, machine, point), looks_again_(point.contains("second_look") && point["second_look"] != 0) {}
 
     KernelDefinition run() {
         const int width = static_cast<int>(shape_.lanes), side = accumulators_of(length_);
@@ -90,7 +91,7 @@ public:
         }
         out_(n, i, j) = result(n, i, j);
 
-        const Var no("no"), ni("ni"), v("v"), vi("vi");
+        const Var no(looks_again_ ? "no_unchecked" : "no"), ni("ni"), v("v"), vi("vi");
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
         out_.split(n, no, ni, blocks == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, no, i, j);
         const bool ring = machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
@@ -145,13 +146,16 @@ public:
 
 private:
     // What runs beside the extrema of each side and is NaN if an element was.
-    int marks_of(int side) const { return shape_.extremum() && side > 1 ? 2 : 0; }
+    int marks_of(int side) const { return shape_.extremum() && side > 1 && !looks_again_ ? 2 : 0; }
+
+    // The better one, or the one that is NaN.
+    Expr keeping_nan(const Expr &a, const Expr &b) const { return select(strict_float(a != a), a, better(a, b)); }
 
     // The running extremum of each side, and behind them their marks.
     void define_extrema(Func part, const std::function<Expr(const Expr &)> &element, int side) {
         if (marks_of(side) == 0) {
             part(n, u, i, j) = bf16(worst());
-            part(n, u, i, j) = select(strict_float(element(u) != element(u)), element(u), better(element(u), part(n, u, i, j)));
+            part(n, u, i, j) = keeping_nan(element(u), part(n, u, i, j));
             return;
         }
         // Comparisons pass NaN over. An exponential is NaN if its element is, else from 0 to infinity, so that a sum of some
@@ -172,7 +176,8 @@ private:
         std::vector<Expr> terms;
         for (int a = 0; a < side; a++) terms.push_back(parts(n, a, i, j));
         const auto both = [&](Expr a, Expr b) {
-            return shape_.extremum() ? better(std::move(a), std::move(b)) : strict_float(std::move(a) + std::move(b));
+            if (!shape_.extremum()) return strict_float(std::move(a) + std::move(b));
+            return looks_again_ ? keeping_nan(a, b) : better(std::move(a), std::move(b));
         };
         while (terms.size() > 1) {
             for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);
@@ -181,6 +186,8 @@ private:
         return terms[0];
     }
 
+    // Are NaN looked for where the array has found that there are some?
+    const bool looks_again_;
     Var y{"y"};
 };
 

@@ -30,6 +30,11 @@ int extrema_of(const ReduceShape &shape) {
     return side;
 }
 
+// May NaN among elements across lanes be looked for by the array first?
+bool finds_nan_later(const ReduceShape &shape, const Machine &machine) {
+    return machine.timed() && !shape.along_lanes && shape.extremum() && accumulators_of(shape.length) > 1;
+}
+
 }  // namespace
 
 bool straight_parts(const ReduceShape &shape) {
@@ -108,6 +113,14 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         .parameter("vector_unroll", "steps along a result in straight-line code", vector_unrolls)
         .parameter("grouped", "vectors of a row are weights of the array, which one row of ones sums",
                    shape.fills_array() || marks_fill_array(shape) ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    if (finds_nan_later(shape, machine)) {
+        space.parameter("second_look", "NaN are passed over, and looked for where the array has found that there are some",
+                        {0, 1});
+        space.constraint(
+            "second look", {"second_look", "chunk", "rows"},
+            "Elements that are looked at again are in the pads, and there are several blocks.",
+            [=](const Point &point) { return point["second_look"] == 0 || (point["chunk"] == 0 && point["rows"] < vectors); });
+    }
     constexpr int64_t most_rows_of_weights = 2;  // in straight-line code, out of whose loop transfers must be in reach
     // What finds the extremum is straight-line code, too, of all planes if there are several.
     const int64_t of_weights = shape.extremum() && shape.other == 1 ? steps : 1;
@@ -164,6 +177,7 @@ Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
                    {"grouped", space.find("grouped").values.front()}};
     least.set("chunk", space.find("chunk").values.back());
     if (shape.sums_side_by_side()) least.set("weight_unroll", 8);
+    if (finds_nan_later(shape, machine)) least.set("second_look", 0);
     return least;
 }
 

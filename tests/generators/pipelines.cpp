@@ -16,12 +16,13 @@ Expr machine_call(const std::string &name, Expr e) {
 
 // The variables and the loops over the rows that all planes share.
 struct PlaneSchedule {
-    Var n{"n"}, m{"m"}, mo{"mo"}, mi{"mi"};
+    Var n{"n"}, m{"m"}, mo, mi{"mi"};
     Plane plane;
     int padded;
     Func out;
 
-    PlaneSchedule(const Plane &p, const std::string &name) : plane(p), padded(round_up(p.cols, lanes)), out(name) {}
+    PlaneSchedule(const Plane &p, const std::string &name)
+        : mo(p.unchecked ? "mo_unchecked" : "mo"), plane(p), padded(round_up(p.cols, lanes)), out(name) {}
 
     // Copies of input rows to the pads, up to the last whole vector; `beyond` fills the lanes after the last column.
     Func rows_of(ImageParam x, const std::string &name, std::optional<float> beyond = {}) {
@@ -76,6 +77,17 @@ KernelDefinition relu(const Plane &plane) {
     ImageParam x = tensor("X", {plane.cols, plane.rows});
     Func rows = s.rows_of(x, "Xs"), y("Ys");
     y(s.n, s.m) = select(strict_float(rows(s.n, s.m) < bf16(0.0f)), bf16(0.0f), rows(s.n, s.m));
+    KernelDefinition kernel = s.finish(y, {x});
+    s.inputs(rows);
+    return kernel;
+}
+
+KernelDefinition at_least_one(const Plane &plane) {
+    PlaneSchedule s(plane, "Y");
+    ImageParam x = tensor("X", {plane.cols, plane.rows});
+    Func rows = s.rows_of(x, "Xs"), y("Ys");
+    const Expr element = rows(s.n, s.m);
+    y(s.n, s.m) = select(strict_float(element != element), element, strict_float(max(element, bf16(1.0f))));
     KernelDefinition kernel = s.finish(y, {x});
     s.inputs(rows);
     return kernel;

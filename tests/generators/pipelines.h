@@ -9,11 +9,14 @@ namespace atalla::pipelines {
 // Two-dimensional tensors are row-major [rows][cols]; `step` is the number of rows that are in the pads at a time.
 struct Plane {
     int rows = 1, cols = 1, step = 1;
-    bool ring = false;   // two slots in the pads for what comes in and what goes out
-    bool guard = false;  // the last step is shorter than the others; otherwise it begins earlier
+    bool ring = false;       // two slots in the pads for what comes in and what goes out
+    bool guard = false;      // the last step is shorter than the others; otherwise it begins earlier
+    bool unchecked = false;  // rows are taken for numbers until the array finds NaN
 };
 
 KernelDefinition relu(const Plane &plane);
+// Y = max(X, 1), and NaN where X is.
+KernelDefinition at_least_one(const Plane &plane);
 // Y = X + bias, a bias for each column.
 KernelDefinition bias_add(const Plane &plane);
 // Y = exp(min(X, 2) * 0.5) - X / 4, in two stages.

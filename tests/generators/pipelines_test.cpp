@@ -75,6 +75,30 @@ INSTANTIATE_TEST_SUITE_P(Relu, Pipelines,
                                                   return pipelines::relu({11, 45, 4, true, true});
                                               },
                                               true}));
+INSTANTIATE_TEST_SUITE_P(AtLeastOne, Pipelines,
+                         testing::Values(Case{"checked",
+                                              [] {
+                                                  return pipelines::at_least_one({8, 64, 4});
+                                              },
+                                              true},
+                                         Case{"unchecked",
+                                              [] {
+                                                  return pipelines::at_least_one({8, 64, 4, false, false, true});
+                                              },
+                                              true},
+                                         Case{"unchecked_tails",
+                                              [] {
+                                                  return pipelines::at_least_one({23, 50, 6, false, false, true});
+                                              },
+                                              true},
+                                         Case{"unchecked_ring",
+                                              [] {
+                                                  return pipelines::at_least_one({24, 96, 4, true, false, true});
+                                              },
+                                              true},
+                                         Case{"unchecked_numbers", [] {
+                                                  return pipelines::at_least_one({24, 96, 4, true, false, true});
+                                              }}));
 INSTANTIATE_TEST_SUITE_P(BiasAdd, Pipelines,
                          testing::Values(Case{"whole",
                                               [] {

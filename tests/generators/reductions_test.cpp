@@ -357,6 +357,30 @@ TEST_F(Rows, MarksOfExtremaAreWeights) {
         }
 }
 
+// Extrema across lanes that pass NaN over until the array has found one: it is in the results of its own lanes alone, an
+// infinity is none, and rows without one are looked at once.
+TEST_F(Rows, ExtremaLookAgainForNan) {
+    if (!machine.timed()) GTEST_SKIP() << "elsewhere lanes keep NaN themselves";
+    for (const char *name : {"amax", "amin"})
+        for (const auto &[shape, dims] :
+             {std::pair{"64x64", "0"}, {"40x96", "0"}, {"3x70x64", "1"}, {"4x2x33x64", "0,2"}, {"50x75", "0"}}) {
+            const std::shared_ptr<const Workload> workload = find_operator(name).workload({{"shape", shape}, {"dim", dims}});
+            const Evaluator evaluator(workload, machine);
+            const Space space = workload->space(machine);
+            int points = 0;
+            for (const int64_t rows : space.find("rows").values)
+                for (const int64_t vectors : space.find("vector_unroll").values) {
+                    const Point point = {{"rows", rows}, {"chunk", 0},      {"row_unroll", 1}, {"vector_unroll", vectors},
+                                         {"grouped", 0}, {"second_look", 1}};
+                    if (!violation(space, point).empty()) continue;
+                    points++;
+                    SCOPED_TRACE(fmt::format("{} of {}, {}", name, shape, point.assignments()));
+                    EXPECT_EQ(evaluator.verify(point), "");
+                }
+            EXPECT_GT(points, 0) << shape;
+        }
+}
+
 // A loop over rows whose code out of line stands inside it, so that its branch back does not reach its beginning.
 TEST_F(Rows, LoopsOverCodeOutOfLineReachBack) {
     if (!machine.timed()) return;
