@@ -18,8 +18,7 @@ namespace {
 
 class ReduceAcrossLanes : ReduceKernel {
 public:
-    ReduceAcrossLanes(const ReduceShape &shape, const Machine &machine, const Point &point)
-        : ReduceKernel(shape, machine, point), looks_again_(point.contains("second_look") && point["second_look"] != 0) {}
+    using ReduceKernel::ReduceKernel;
 
     KernelDefinition run() {
         const int width = static_cast<int>(shape_.lanes), side = accumulators_of(length_);
@@ -91,7 +90,7 @@ public:
         }
         out_(n, i, j) = result(n, i, j);
 
-        const Var no(looks_again_ ? "no_unchecked" : "no"), ni("ni"), v("v"), vi("vi");
+        const Var no(unchecked_ ? "no_unchecked" : "no"), ni("ni"), v("v"), vi("vi");
         out_.bound(n, 0, width).bound(i, 0, kept_).bound(j, 0, outer_);
         out_.split(n, no, ni, blocks == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, no, i, j);
         const bool ring = machine_.timed() && (blocks > 1 || kept_ > 1 || outer_ > 1);
@@ -146,10 +145,7 @@ public:
 
 private:
     // What runs beside the extrema of each side and is NaN if an element was.
-    int marks_of(int side) const { return shape_.extremum() && side > 1 && !looks_again_ ? 2 : 0; }
-
-    // The better one, or the one that is NaN.
-    Expr keeping_nan(const Expr &a, const Expr &b) const { return select(strict_float(a != a), a, better(a, b)); }
+    int marks_of(int side) const { return shape_.extremum() && side > 1 && !unchecked_ ? 2 : 0; }
 
     // The running extremum of each side, and behind them their marks.
     void define_extrema(Func part, const std::function<Expr(const Expr &)> &element, int side) {
@@ -177,7 +173,7 @@ private:
         for (int a = 0; a < side; a++) terms.push_back(parts(n, a, i, j));
         const auto both = [&](Expr a, Expr b) {
             if (!shape_.extremum()) return strict_float(std::move(a) + std::move(b));
-            return looks_again_ ? keeping_nan(a, b) : better(std::move(a), std::move(b));
+            return unchecked_ ? keeping_nan(a, b) : better(std::move(a), std::move(b));
         };
         while (terms.size() > 1) {
             for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);
@@ -186,8 +182,6 @@ private:
         return terms[0];
     }
 
-    // Are NaN looked for where the array has found that there are some?
-    const bool looks_again_;
     Var y{"y"};
 };
 

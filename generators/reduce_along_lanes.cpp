@@ -30,7 +30,9 @@ public:
         Func result("result");
         const RDom all(0, vectors, 0, other_, "all"), depth(0, lanes, "q");
         ones_(k, w) = bf16(1.0f);
-        if (shape_.extremum()) {
+        if (unchecked_) {
+            define_unchecked(xs, result);
+        } else if (shape_.extremum()) {
             const RDom lane(0, lanes, "e");
             Func best("best"), value("value"), powers("powers");
             // Vectors of a plane, or of several, side by side. As weights, the rows of all planes are one.
@@ -107,7 +109,7 @@ public:
             const RVar chunks = schedule_total(sum, all, result, vectors);
             schedule_input(xs.held, loop_of(sum), chunks);
         }
-        if (!grouped_) {
+        if (!grouped_ && !unchecked_) {
             ones_.compute_root().vectorize(k, lanes).bound(k, 0, lanes).bound(w, 0, lanes);
             in_registers({ones_});
         }
@@ -128,6 +130,44 @@ private:
         std::function<Expr(const Expr &lane, const Expr &vector, const Expr &plane)> at;
         Func held;  // what is in the pads
     };
+
+    // Running extrema that keep NaN, and behind them an exponential of what they come to, whose sum is NaN if a lane is.
+    void define_unchecked(const Elements &xs, Func result) {
+        const RDom lane(0, lanes, "e");
+        const int side = sides_of(shape_), steps = size(shape_.vectors_in_pads()) / side;
+        const RDom turns(0, steps, "turns");
+        Func best("best"), one("one"), power("power"), value("value"), mark("mark");
+        best(l, u, i, j) = bf16(worst());
+        best(l, u, i, j) = keeping_nan(xs.at(l, turns.x * side + u, 0), best(l, u, i, j));
+        std::vector<Expr> sides;
+        for (int a = 0; a < side; a++) sides.push_back(best(l, a, i, j));
+        for (; sides.size() > 1; sides.resize(sides.size() / 2))
+            for (size_t a = 0; a < sides.size() / 2; a++) sides[a] = keeping_nan(sides[2 * a], sides[2 * a + 1]);
+        one(l, i, j) = sides[0];
+        power(l, i, j) = machine_exp(one(l, i, j));
+        value(i, j) = worst();
+        const Expr extremum = f32(one(lane, i, j));
+        value(i, j) = shape_.kind == Reduction::Amax ? max(value(i, j), extremum) : min(value(i, j), extremum);
+        mark(i, j) = 0.0f;
+        mark(i, j) += f32(power(lane, i, j));
+        const Expr sum = bf16(mark(i, j));
+        result(l, i, j) = select(strict_float(sum > bf16(-1.0f)), bf16(value(i, j)), sum);
+        schedule_result(result);
+        best.compute_at(result, row_)
+            .vectorize(l, lanes)
+            .bound_extent(l, lanes)
+            .bound_extent(u, side)
+            .update()
+            .vectorize(l, lanes);
+        const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
+        best.update().split(turns.x, chunks, inside, steps).reorder(l, u, inside, chunks);
+        if (vector_unroll_ > 1)
+            best.update().split(inside, step, unrolled, vector_unroll_).reorder(l, u, unrolled, step, chunks);
+        schedule_input(xs.held, best, chunks);
+        for (Func f : {one, power}) f.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes);
+        for (Func f : {value, mark}) f.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
+        in_registers({best, one, power, value, mark});
+    }
 
     // What is made of each vector.
     Elements made(const Func &f) {
@@ -294,7 +334,7 @@ private:
     void schedule_input(Func xs, Func user, const RVar &chunks) {
         const bool moves = kept_ > rows_;
         if (by_columns_ || ends_apart_) {
-            column_.compute_at(out_, Var("io"))
+            column_.compute_at(out_, io_)
                 .vectorize(k, lanes)
                 .bound_extent(k, lanes)
                 .bound_extent(b, size(shape_.vectors_in_pads()) - (ends_apart_ ? vectors_of_body() : 0))
@@ -305,7 +345,7 @@ private:
             if (by_columns_) return;
         }
         if (whole())
-            xs.compute_at(out_, Var("io"))
+            xs.compute_at(out_, io_)
                 .bound_extent(n, lanes * (ends_apart_ ? vectors_of_body() : size(shape_.vectors_in_pads())))
                 .bound_storage(i, rows_);
         else
@@ -323,17 +363,17 @@ private:
             in_registers({mean});
             return result;
         }
-        mean.compute_at(out_, Var("io"));
+        mean.compute_at(out_, io_);
         if (row_unroll_ > 1) mean.split(i, i, Var("i_unroll"), row_unroll_);
         in_pads({mean});
         return mean;
     }
 
     void schedule_result(Func result) {
-        const Var io("io"), ii("ii"), iu("i_unroll");
+        const Var ii("ii"), iu("i_unroll");
         out_(i, j) = result(0, i, j);
-        out_.bound(i, 0, kept_).bound(j, 0, outer_).split(i, io, ii, rows_, TailStrategy::ShiftInwards);
-        result.compute_at(out_, io).bound_extent(l, lanes).vectorize(l, lanes).bound_storage(i, rows_);
+        out_.bound(i, 0, kept_).bound(j, 0, outer_).split(i, io_, ii, rows_, TailStrategy::ShiftInwards);
+        result.compute_at(out_, io_).bound_extent(l, lanes).vectorize(l, lanes).bound_storage(i, rows_);
         if (kept_ > rows_ && machine_.timed()) result.hoist_storage_root().ring_buffer(2);
         row_ = i;
         if (row_unroll_ > 1) {
@@ -348,6 +388,7 @@ private:
     bool by_columns_, ends_apart_, means_first_;
     Var l{"l"}, b{"b"}, k{"k"}, w{"w"};
     Var row_{"i"};
+    const Var io_{unchecked_ ? "io_unchecked" : "io"};
     Func ones_{"ones"}, column_{ends_apart_ ? "X_ends" : "X_rows"};
 };
 

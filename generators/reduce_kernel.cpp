@@ -20,12 +20,15 @@ ReduceKernel::ReduceKernel(const ReduceShape &shape, const Machine &machine, con
       length_(size(shape.length)),
       kept_(size(shape.kept)),
       other_(size(shape.other)),
-      outer_(size(shape.outer)) {}
+      outer_(size(shape.outer)),
+      unchecked_(runs_unchecked(point)) {}
 
 Expr ReduceKernel::better(Expr a, Expr b) const {
     return shape_.kind == Reduction::Amax ? strict_float(max(std::move(a), std::move(b)))
                                           : strict_float(min(std::move(a), std::move(b)));
 }
+
+Expr ReduceKernel::keeping_nan(const Expr &a, const Expr &b) const { return select(strict_float(a != a), a, better(a, b)); }
 
 float ReduceKernel::worst() const { return shape_.kind == Reduction::Amax ? -infinity : infinity; }
 

@@ -24,12 +24,15 @@ protected:
     bool whole() const { return chunk_ == 0; }
     // Of an extremum: the one that is it, and what any element is better than.
     Halide::Expr better(Halide::Expr a, Halide::Expr b) const;
+    // The same, or the one that is NaN.
+    Halide::Expr keeping_nan(const Halide::Expr &a, const Halide::Expr &b) const;
     float worst() const;
     KernelDefinition finish(const std::vector<int64_t> &results);
 
     const ReduceShape &shape_;
     const Machine &machine_;
     int rows_, chunk_, vector_unroll_, length_, kept_, other_, outer_;
+    bool unchecked_;  // elements are numbers until the array finds NaN
     Halide::Var n{"n"}, u{"u"}, i{"i"}, r{"r"}, j{"j"};
     Halide::ImageParam image_;
     Halide::Func out_{"Y"};

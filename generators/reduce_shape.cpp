@@ -15,10 +15,11 @@ int accumulators_of(int64_t terms) {
     return terms >= 2 * most ? most : 1;
 }
 
-// Extrema of rows of many vectors are made four at a time, with vectors behind the row that change none.
+// Extrema of rows of many vectors are made four at a time, of long ones 32, with vectors behind the row that change none.
 int64_t ReduceShape::vectors_in_pads() const {
-    constexpr int64_t many = 16, together = 4;
-    if (along_lanes && extremum() && other == 1 && vectors() >= many) return round_up(vectors(), together);
+    constexpr int64_t many = 16, together = 4, very_many = 256;
+    if (along_lanes && extremum() && other == 1 && vectors() >= many)
+        return round_up(vectors(), vectors() >= very_many ? atalla::lanes : together);
     return parts() * part_vectors();
 }
 

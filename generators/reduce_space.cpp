@@ -25,14 +25,16 @@ bool marks_fill_array(const ReduceShape &shape) {
 // Of many in straight-line code so many that none is under way longer than the row takes.
 int extrema_of(const ReduceShape &shape) {
     const int64_t vectors = shape.vectors_in_pads();
-    int side = shape.other == 1 && marks_fill_array(shape) ? 16 : 4;
+    int side = shape.other == 1 && (marks_fill_array(shape) || vectors % lanes == 0) ? 16 : 4;
     while (vectors % side != 0 || (vectors == side && side > 1)) side /= 2;
     return side;
 }
 
-// May NaN among elements across lanes be looked for by the array first?
+// May NaN be looked for by the array first? Across lanes where extrema stand side by side, along them in rows of many vectors.
 bool finds_nan_later(const ReduceShape &shape, const Machine &machine) {
-    return machine.timed() && !shape.along_lanes && shape.extremum() && accumulators_of(shape.length) > 1;
+    constexpr int64_t many = 128;
+    return machine.timed() && shape.extremum() &&
+           (shape.along_lanes ? shape.other == 1 && shape.vectors() >= many : accumulators_of(shape.length) > 1);
 }
 
 }  // namespace
@@ -117,9 +119,13 @@ Space reduce_space(const ReduceShape &shape, const Machine &machine) {
         space.parameter("second_look", "NaN are passed over, and looked for where the array has found that there are some",
                         {0, 1});
         space.constraint(
-            "second look", {"second_look", "chunk", "rows"},
-            "Elements that are looked at again are in the pads, and there are several blocks.",
-            [=](const Point &point) { return point["second_look"] == 0 || (point["chunk"] == 0 && point["rows"] < vectors); });
+            "second look", {"second_look", "chunk", "rows", "grouped", "row_unroll"},
+            "Elements that are looked at again are in the pads, one result after the other, the array is free, and there are "
+            "several blocks.",
+            [=](const Point &point) {
+                return point["second_look"] == 0 ||
+                       (point["chunk"] == 0 && point["grouped"] == 0 && point["row_unroll"] == 1 && point["rows"] < results);
+            });
     }
     constexpr int64_t most_rows_of_weights = 2;  // in straight-line code, out of whose loop transfers must be in reach
     // What finds the extremum is straight-line code, too, of all planes if there are several.
@@ -180,6 +186,8 @@ Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
     if (finds_nan_later(shape, machine)) least.set("second_look", 0);
     return least;
 }
+
+bool runs_unchecked(const Point &point) { return point.contains("second_look") && point["second_look"] != 0; }
 
 bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t least_transfers = 4;  // of each pad
