@@ -515,7 +515,8 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionShape &shape, const Point &poi
       blocks(ceil_div(static_cast<int>(shape.rows()), rows)),
       block_step(blocks > 1 ? (static_cast<int>(shape.rows()) - rows) / (blocks - 1) : rows),
       strip_columns(static_cast<int>(point["strip_columns"])),
-      strip_rows(static_cast<int>(point["strip_rows"])) {
+      strip_rows(static_cast<int>(point["strip_rows"])),
+      strips_leave(point.contains("strips_leave") ? static_cast<int>(point["strips_leave"]) : 1) {
     if (!possible(shape, point))
         throw Error(
             "convolution: blocks must divide the rows of the result or overlap by equal numbers of rows, and strips are whole "
@@ -575,7 +576,7 @@ bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point
         return shape.in_parts() && rows == shape.rows() && strip_rows <= ceil_div(rows, parts) && point["strips_alike"];
     if (shape.shared_columns() > 0)
         return shape.rows() % rows == 0 && strip_rows == 1 && strip_columns == shape.line_places() &&
-               rows * shape.columns() % strip_columns == 0 && point["strips_alike"];
+               rows * shape.columns() % (strip_columns * point["strips_leave"]) == 0 && point["strips_alike"];
     if (!possible_block(shape, rows) || shape.columns() % strip_columns != 0 ||
         (strip_columns < shape.columns() && strip_rows != 1))
         return false;

@@ -27,8 +27,8 @@ struct ConvolutionDiagonal {
     int64_t places = 0, parts = 0, window = 0, stored = 0, kinds = 1;
 };
 
-// An element of the kernel of an output channel; outside of it for a lane that has none. Where another lane has it, too, its
-// weight here is zero.
+// An element of the kernel of an output channel; outside of it for a lane that has none. Where another lane has it, too, or the
+// lane has a column of the image behind the kernel's last, its weight here is zero.
 struct KernelElement {
     int64_t channel = 0, row = 0, column = 0;
     bool elsewhere = false;
@@ -92,11 +92,20 @@ struct ConvolutionShape {
     // rows of the kernel there, from one column of the kernel, `shared_distance` behind. All missing columns are of the last
     // one's class.
     int64_t shared_columns() const;
-    bool sharing_pays() const;  // where the adder sums
-    // All columns share one k tile, whose lanes are whole windows: the rows of the kernel in all channels for each column.
-    bool whole_windows() const;
+    bool sharing_pays(const Machine &machine) const;
+    // Neighbouring columns share a k tile, whose lanes are the rows of the kernel in all channels for each of so many: whole
+    // windows where one k tile has all columns. 0: columns do not.
+    int64_t window_columns() const;
+    // The columns of the image in which those of a k tile begin are so far apart.
+    int64_t window_step() const;
+    // Columns of the image are of one k tile each.
+    bool windows_apart() const;
     // The image comes so many times more, from some columns on.
-    int64_t shifted_images() const { return whole_windows() ? kernel_x - 1 : shared_columns() > 0 ? shared_classes() : 0; }
+    int64_t shifted_images() const {
+        return window_columns() > 0   ? (windows_apart() ? 0 : window_columns() - 1)
+               : shared_columns() > 0 ? shared_classes()
+                                      : 0;
+    }
     int64_t window_rows() const { return in * kernel_y; }
     int64_t shared_lanes() const { return lanes - window_rows(); }                      // of a class
     int64_t shared_classes() const { return ceil_div(window_rows(), shared_lanes()); }  // that have such lanes
@@ -276,6 +285,7 @@ struct ConvolutionPlan {
     // overlap, whose rows are computed twice.
     int rows, blocks, block_step;
     int strip_columns, strip_rows;  // what one load of the weights serves
+    int strips_leave;               // strips, one behind the other in the planes of the result, that leave together
     // Of a block: rows with those that only fill up the last strip, strips, and places of the result.
     int stored_rows, strips, pixels;
     std::vector<Strips> sizes;  // of the strips: all alike, or some a row less than the others, so that they have the rows of a

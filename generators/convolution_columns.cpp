@@ -1,5 +1,6 @@
 // Columns of the kernel that share the k tiles of others: lanes behind the rows of the kernel hold rows at another column.
 #include <algorithm>
+#include <numeric>
 
 #include "generators/convolution_image.h"
 #include "isa/vectors.h"
@@ -16,14 +17,28 @@ bool ConvolutionShape::shares_in_line() const {
            (width < lanes || width % lanes == 0) && columns() % places_together == 0 && line_places() >= lanes * 7 / 8;
 }
 
-// Sharing columns, with one place at most in front of each row, which is turned on its own.
-bool ConvolutionShape::whole_windows() const {
-    return shares_in_line() && kernel_x > 1 && window_rows() * kernel_x <= lanes && padding_x <= stride_x &&
-           padding_x < kernel_x;
+// Sharing columns, with one place at most in front of each row, which is turned on its own, and none behind it.
+int64_t ConvolutionShape::window_columns() const {
+    if (!shares_in_line()) return 0;
+    const int64_t together = std::min(kernel_x, lanes / window_rows()),
+                  tiles = ceil_div(kernel_x, std::max<int64_t>(together, 1));
+    return together > 1 && padding_x <= stride_x && padding_x < together && (tiles - 1) * together < stride_x + padding_x
+               ? together
+               : 0;
+}
+
+int64_t ConvolutionShape::window_step() const {
+    const int64_t together = window_columns();
+    return together == 0 || together == kernel_x ? 1 : std::gcd(stride_x, together);
+}
+
+bool ConvolutionShape::windows_apart() const {
+    const int64_t together = window_columns();
+    return together > 0 && together <= window_step() && padding_x == 0;
 }
 
 int64_t ConvolutionShape::shared_columns() const {
-    if (whole_windows()) return kernel_x - 1;
+    if (window_columns() > 0) return kernel_x - ceil_div(kernel_x, window_columns());
     if (!shares_in_line() || window_rows() >= lanes || kernel_x <= stride_x) return 0;
     // As many as each class of columns can serve.
     const int64_t own = (kernel_x - 1) / stride_x + 1, shared = std::min(own / 2, kernel_x / stride_x);
@@ -36,16 +51,33 @@ int64_t ConvolutionShape::shared_columns() const {
     return edges <= 1 ? shared : 0;
 }
 
-bool ConvolutionShape::sharing_pays() const {
-    // What 32 columns of the image take, which come once more for each class, and of a row that several rows of the result
-    // share; and an addition.
-    constexpr int64_t turn_of_classes = 200, turn = 145, sum = 3;
-    if (shared_columns() == 0) return false;
-    // The channels of a strip are in pages of their own: of planes of so many elements all in few banks of the DRAM.
-    constexpr int64_t in_few_banks = 16384;
-    if (whole_windows() && rows() * columns() % in_few_banks == 0) return false;
-    return shared_columns() * ceil_div(out * rows() * columns(), lanes) * sum >
-           rows() * tiles_of(width) * (turn_of_classes - turn / best_band());
+bool ConvolutionShape::sharing_pays(const Machine &machine) const {
+    if (shared_columns() == 0 || (machine.sa.psum_in && window_columns() == 0)) return false;
+    // Much behind the results is part of the code of a strip, which packed blocks of 32 channels keep long.
+    constexpr int64_t most_behind = 4;
+    if (window_columns() > 0 && epilogue && epilogue_work.all() > most_behind) return false;
+    const int64_t turns = rows() * tiles_of(width);
+    if (machine.sa.psum_in && windows_apart()) {
+        // Rows of the array less than bands take, whose places are equal parts of a row, for each turn; not of images that pass
+        // in several blocks.
+        constexpr int64_t least = 61;
+        const int64_t part = band_places(), less = kernel_x * lanes - k_tiles() * part,
+                      in_pads =
+                          rows() * columns() * k_tiles() + round_up(in, machine.pad.count) * padded_height() * tiles_of(width);
+        return out * rows() * columns() * less > least * turns * lanes * part &&
+               in_pads <= machine.pad.count * machine.pad_rows();
+    }
+    // What 32 columns of the image take: where it comes once more for each class or column, where it does not, and of a row
+    // that several rows of the result share.
+    constexpr int64_t turn_of_shifted = 200, turn_apart = 190, turn = 145;
+    // And where the channels of a strip are all in few banks of the DRAM, as of planes of so many elements.
+    constexpr int64_t in_few_banks = 16384, busy_banks = 60;
+    // Halves of the cycles of an addition, or of a row through the array and what comes for it.
+    constexpr int64_t addition = 6, row = 5;
+    const int64_t saved = shared_columns() * ceil_div(out * rows() * columns(), lanes) * (machine.sa.psum_in ? row : addition),
+                  banks = window_columns() > 0 && rows() * columns() % in_few_banks == 0 ? busy_banks : 0,
+                  more = (windows_apart() ? turn_apart : turn_of_shifted) + banks - turn / best_band();
+    return saved > 2 * turns * more;
 }
 
 // From the last columns that a class has to the missing ones, which are the last ones of their class.
@@ -69,7 +101,11 @@ int64_t ConvolutionShape::class_at_edge() const {
 
 KernelElement ConvolutionShape::shared_element(int64_t tile, int64_t lane) const {
     const int64_t rows = window_rows();
-    if (whole_windows()) return {lane % rows / kernel_y, lane % kernel_y, lane / rows};
+    if (const int64_t together = window_columns(); together > 0) {
+        const int64_t column = tile * together + lane / rows;
+        if (lane >= together * rows) return {0, 0, kernel_x};
+        return {lane % rows / kernel_y, lane % kernel_y, column, column >= kernel_x};
+    }
     const int64_t column = tile_column(tile);
     if (lane < rows) return {lane / kernel_y, lane % kernel_y, column};
     const int64_t of_class = column % stride_x, row = of_class * shared_lanes() + lane - rows,
@@ -156,14 +192,15 @@ void ConvolutionImage::define_edges(const Expr &tile) {
 // The image as it comes and from each further column of the kernel on: a turn makes the windows that begin with 32 columns.
 // That which begins in front of a row is turned on its own, behind those of the row before, whose last ones may lie where it
 // is.
-void ConvolutionImage::define_whole_windows() {
-    const int rows = static_cast<int>(shape_.window_rows());
+void ConvolutionImage::define_window_columns() {
+    const int rows = static_cast<int>(shape_.window_rows()), together = static_cast<int>(shape_.window_columns());
+    const bool apart = shape_.windows_apart();
     // The windows that begin with the columns of a block, or so many in front of it, where zeros are.
     const auto windows_from = [&](int in_front, const Expr &block) {
         Expr all = bf16(0.0f);
-        for (int column = taps_x_ - 1; column >= in_front; column--) {
+        for (int column = together - 1; column >= in_front; column--) {
             const int shift = column - in_front;
-            const Expr lanes_of = kernel_row(shift == 0 ? raw : shifted_[shift - 1], 0, w - column * rows, block);
+            const Expr lanes_of = kernel_row(shift == 0 || apart ? raw : shifted_[shift - 1], 0, w - column * rows, block);
             all = select(w >= column * rows && w < (column + 1) * rows, lanes_of, all);
         }
         return all;
@@ -171,10 +208,13 @@ void ConvolutionImage::define_whole_windows() {
     turn(turned, windows_from(0, xb), l, xb, {y, cb, yb, g, b});
     turned_place(l, i, y, cb, yb, g, b) = bf16(turned.part(l, i, y, cb, yb, g, b));
     image(l, px, z, yb, g, b) = undef<BFloat>();
-    const Expr place = from[3] * lanes + from[1], column = place + padding_x_;
-    if (stride_x_ > 1) from.where(column % stride_x_ == 0);
-    image(l, line_lead() + from[2] * columns_ + column / stride_x_, from[0], yb, g, b) =
-        turned_place(l, place, from[2], from[4], yb, g, b);
+    const int step = static_cast<int>(shape_.window_step()), first = (step - padding_x_ % step) % step;
+    const Expr place = from[3] * lanes + from[1] * step + first, column = place + padding_x_ - from[0] * together;
+    if (stride_x_ > step) from.where(column % stride_x_ == 0);
+    Expr window = turned_place(l, apart ? place + together - 1 : place, from[2], from[4], yb, g, b);
+    for (int other = together - 2; other >= 0 && apart; other--)
+        window = select(l < (other + 1) * rows, turned_place(l, place + other, from[2], from[4], yb, g, b), window);
+    image(l, line_lead() + from[2] * columns_ + column / stride_x_, from[0], yb, g, b) = window;
     if (padding_x_ == 0) return;
     edge_ = RDom(0, 1, 0, image_rows(), "edge");
     define_edges(windows_from(padding_x_, 0));
@@ -184,12 +224,12 @@ void ConvolutionImage::define_whole_windows() {
 void ConvolutionImage::define_shifted() {
     const int height = static_cast<int>(shape_.height);
     const Expr row = yb * (plan_.block_step * static_cast<int>(shape_.stride_y)) - static_cast<int>(shape_.padding_y) + y;
-    const bool whole = shape_.whole_windows();
+    const bool windows = shape_.window_columns() > 0;
     for (int c = 0; c < static_cast<int>(shape_.shifted_images()); c++) {
         Func func("shifted" + std::to_string(c));
-        const int first = whole ? 0 : static_cast<int>(shape_.first_shared_channel(c)),
-                  last = whole ? in_ - 1 : static_cast<int>(shape_.last_shared_channel(c));
-        const Expr at = xb * lanes + k + (whole ? c + 1 : static_cast<int>(shape_.shared_distance(c)));
+        const int first = windows ? 0 : static_cast<int>(shape_.first_shared_channel(c)),
+                  last = windows ? in_ - 1 : static_cast<int>(shape_.last_shared_channel(c));
+        const Expr at = xb * lanes + k + (windows ? c + 1 : static_cast<int>(shape_.shared_distance(c)));
         const std::vector<Expr> here = raw_at(k, l, y, xb, cb, yb);
         func(here) = bf16(0.0f);
         func(here) = select(at < width_ && row >= 0 && row < height && l <= last - first,
@@ -220,7 +260,7 @@ void ConvolutionImage::schedule_columns(Func out) {
     RVar outer("io"), unrolled("i_unroll");
     image.update(0)
         .unroll(from[0])
-        .split(from[1], outer, unrolled, std::min(width_, lanes))
+        .split(from[1], outer, unrolled, std::min(width_, lanes) / static_cast<int>(shape_.window_step()))
         .reorder(l, from[0], unrolled, outer, from[2], from[3], from[4])
         .vectorize(l, lanes);
     schedule_turn(turned, image, from[2], unrolled, l, LoopLevel(out, yb));

@@ -88,8 +88,8 @@ void ConvolutionImage::define_image() {
     }
     if (shape_.shared_columns() > 0) {
         define_shifted();
-        if (shape_.whole_windows())
-            define_whole_windows();
+        if (shape_.window_columns() > 0)
+            define_window_columns();
         else
             define_columns();
         return;

@@ -138,7 +138,7 @@ private:
     // Columns of the kernel that share k tiles: the image's places with lanes of another column, in line.
     void define_shifted();
     void define_columns();
-    void define_whole_windows();
+    void define_window_columns();
     void define_edges(const Halide::Expr &tile);  // the weights that turn them
     Halide::Expr kernel_row(const Halide::Func &func, int least, const Halide::Expr &row, const Halide::Expr &block);
     void schedule_columns(Halide::Func out);
@@ -149,7 +149,7 @@ private:
 
     // Columns of the kernel, places of a tile, rows or groups of them, tiles of a row, blocks of channels.
     Halide::RDom from{0,     shape_.shared_columns() > 0 ? tap_tiles_ : taps_x_,
-                      0,     std::min(lanes, rows_together_ *width_),
+                      0,     std::min(lanes, rows_together_ *width_) / static_cast<int>(shape_.window_step()),
                       0,     turned_rows(),
                       0,     tiles_of(width_),
                       0,     channel_tiles_,

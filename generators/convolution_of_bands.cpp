@@ -31,9 +31,12 @@ public:
         KernelDefinition kernel = kernel_of(out, f, bias);
         if (machine_.timed()) {
             kernel.layouts["filter"] = {0, tap_tiles_ * band_};
-            // One transfer a pad for all rows of a tile.
+            // One transfer a pad for all rows of a tile, or for an output channel's results of several strips.
             const int pads = static_cast<int>(machine_.pad.count), rows = channels_ * band_;
-            if (rows % pads == 0 && rows / pads <= lanes) kernel.layouts["finished"] = {0, rows / pads};
+            if (leave_ > 1)
+                kernel.layouts["finished"] = {0, leave_};
+            else if (rows % pads == 0 && rows / pads <= lanes)
+                kernel.layouts["finished"] = {0, rows / pads};
         }
         return kernel;
     }
@@ -76,8 +79,8 @@ private:
                                                        : bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
         sums(l, yi, o, xt, pt, yb, g, b) =
             strict_float(sums(l, yi, o, xt, pt, yb, g, b) + bf16(product.part(l, yi, o, xt, pt, r, yb, g, b)));
-        finished(l, o, yi, xt, pt, yb, g, b) = shape_.epilogue.apply(sums(l, yi, o, xt, pt, yb, g, b));
-        out(p, yi, pt, yb, o, g, b) = finished(p % places_, o, yi, p / places_, pt, yb, g, b);
+        finished(l, xt, o, yi, pt, yb, g, b) = shape_.epilogue.apply(sums(l, yi, o, xt, pt, yb, g, b));
+        out(p, yi, pt, yb, o, g, b) = finished(p % places_, p / places_, o, yi, pt, yb, g, b);
     }
 
     void schedule() {
@@ -88,7 +91,10 @@ private:
         for (size_t d = 0; d < 7; d++) out.bound(vars[d], 0, extents[d]);
         fix_shape(out.output_buffer(), {std::begin(extents), std::end(extents)});
         Var pl("pl"), oi("oi");
-        out.split(p, xt, pl, places_).split(o, oc, oi, channels_).reorder({pl, oi, yi, xt, pt, oc, yb, g, b});
+        out.split(p, xg, pl, places_).split(o, oc, oi, channels_);
+        if (leave_ > 1) out.split(xg, xg, xt, leave_);
+        out.reorder({pl, oi, yi, xg, pt, oc, yb, g, b});
+        if (leave_ > 1) out.reorder({pl, xt, oi});
         whole_loops(out);
 
         // Each slot begins in the first pad.
@@ -101,10 +107,19 @@ private:
         filter.align_storage(o, static_cast<int>(machine_.pad.count));
         const int64_t passes = out_ / channels_ * blocks();
         two_slots(filter, passes);
-        finished.compute_at(out, xt).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(yi, band_).bound_extent(o,
-                                                                                                                     channels_);
-        two_slots(finished, plan_.strips / band_ * passes);
-        sums.compute_at(out, xt).vectorize(l, lanes).bound_extent(l, lanes).bound_extent(yi, band_).bound_extent(o, channels_);
+        finished.compute_at(out, xg)
+            .vectorize(l, lanes)
+            .bound_extent(l, lanes)
+            .bound_extent(xt, leave_)
+            .bound_extent(o, channels_)
+            .bound_extent(yi, band_)
+            .reorder(l, o, yi, xt);
+        two_slots(finished, plan_.strips / leave_ / band_ * passes);
+        sums.compute_at(finished, xt)
+            .vectorize(l, lanes)
+            .bound_extent(l, lanes)
+            .bound_extent(yi, band_)
+            .bound_extent(o, channels_);
         sums.update().reorder(l, yi, o, r).vectorize(l, lanes);
         RVar outer("outer"), inner("w_unroll");
         product.weights.compute_at(sums, r)
@@ -129,13 +144,14 @@ private:
 
     const int channels_, places_ = plan_.strip_columns;
     const bool in_line_;  // places follow each other whatever row they are of
+    const int leave_ = plan_.strips_leave;
     const int spread_together_ =
         channels_ % lanes == 0 ? channels_ : out_;  // channels whose biases are turned at a time: blocks of 32 of all
     const int depth_ = shape_.packs_lanes() ? lanes : in_ * lane_rows_;  // lanes of a k tile
 
     ImageParam f = tensor("F", {int64_t{depth_} * tap_tiles_, band_, shape_.out *shape_.groups}),
                bias = tensor("bias", shape_.bias_extents());
-    Var o{"o"}, oc{"oc"}, jb{"jb"}, t{"t"}, p{"p"}, pt{"pt"}, xt{"xt"}, yi{"yi"};
+    Var o{"o"}, oc{"oc"}, jb{"jb"}, t{"t"}, p{"p"}, pt{"pt"}, xt{"xt"}, xg{"xg"}, yi{"yi"};
     Func filter{"filter"}, sums{"sums"}, biases{"biases"}, everywhere{"everywhere"}, finished{"finished"}, out{"Y_out"};
     Turn spread{"spread"};
     Dot product{"product"};

@@ -106,9 +106,9 @@ public:
         nlohmann::json request = nlohmann::json::parse(text());
         ConvolutionShape arranged = shape_.with_own_groups();
         (banded ? arranged.banded : arranged.packed) = true;
-        // Fewer additions count where the adder sums.
+        // Fewer k tiles are fewer additions, or rows of the array.
         arranged.shares = true;
-        arranged.shares = !banded && !shape_.channels_last && !machine.sa.psum_in && arranged.sharing_pays();
+        arranged.shares = !banded && !shape_.channels_last && arranged.sharing_pays(machine);
         request["attributes"]["weight_layout"] = banded ? "banded" : arranged.shares ? "shared" : "packed";
         arranged = arranged.with_merged_groups();
         try {
@@ -207,7 +207,7 @@ private:
                 const KernelElement e = s.element_of(tile, l);
                 const int64_t row = y * s.stride_y + e.row * s.dilation_y - s.padding_y,
                               at = column * s.stride_x + e.column - s.padding_x;
-                if (e.column >= s.kernel_x || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
+                if ((e.column >= s.kernel_x && !e.elsewhere) || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
                 dot += static_cast<double>(bf16_float(x[(e.channel * s.height + row) * s.width + at])) *
                        bf16_float(f[tile * lanes + l]);
                 within = std::max(within, std::abs(dot));

@@ -108,8 +108,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
                round_up(shape.columns(), ConvolutionShape::places_together);
     // Two slots of the kernel's rows and of the results, and what the sums begin with.
     if (const int64_t channels = round_up(point["channels"], machine.pad.count); channels > 0)
-        return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + 1) + round_up(shape.out, machine.pad.count) +
-               tiles_of(shape.out) + 3 * lanes;
+        return all + 2 * channels * shape.band_rows() * (shape.k_tiles() + plan.strips_leave) +
+               round_up(shape.out, machine.pad.count) + tiles_of(shape.out) + 3 * lanes;
     // One that is turned has a pad: its rows are written where a loop over them is.
     all += shape.packed ? kernel_rows(shape, point, 2) * static_cast<int64_t>(plan.sizes.size())
                         : machine.pad.count * filter + lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
@@ -135,6 +135,24 @@ std::vector<int64_t> kernel_parts(const ConvolutionShape &shape, const Machine &
     for (int64_t together = fewest; together <= machine.sdma.max_rows; together++)
         if (tiles % together == 0) all.push_back(tiles / together);
     return all;
+}
+
+// Where places follow each other the results of so many strips may leave together.
+std::vector<int64_t> strips_leave(const ConvolutionShape &shape) {
+    std::vector<int64_t> all = {1};
+    const int64_t strips = shape.rows() * shape.columns() / shape.line_places();
+    constexpr int64_t fewest = 16, most = 64;
+    for (int64_t together = fewest; together <= std::min(most, strips); together++)
+        if (strips % together == 0) all.push_back(together);
+    return all;
+}
+
+// Do the transfers of the results of strips that leave together, one or more for each output channel, all start beside the
+// strips behind them, every other one?
+bool leave_beside(const Machine &machine, const Point &point) {
+    const int64_t strips = point["strips_leave"],
+                  transfers = ceil_div(point["channels"], machine.pad.count) * ceil_div(strips, machine.sdma.max_rows);
+    return strips == 1 || 2 * transfers <= strips;
 }
 
 double weights_cycles(const Point &point) { return 40 * lanes / static_cast<double>(point["weight_unroll"]); }
@@ -210,6 +228,10 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                  "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: "
                  "pads have places in turns",
                  in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
+    if (shares)
+        space.parameter("strips_leave",
+                        "strips whose results leave together, a transfer for each output channel; 1: each strip's on their own",
+                        strips_leave(shape));
     space.parameter("kernel_parts", "parts in which the packed kernel of 32 output channels comes, one while another is used",
                     kernel_parts(shape, machine));
     space.constraint("parts of a kernel",
@@ -239,7 +261,14 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
             return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] &&
                                          point["weight_unroll"] == lanes);
         });
-    space.constraint("strips", {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"},
+    std::vector<std::string> of_strips = {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"};
+    if (shares) {
+        of_strips.push_back("strips_leave");
+        space.constraint("strips that leave together", {"strips_leave", "channels"},
+                         "The transfers of strips that leave together are at most half as many a pad as these strips.",
+                         [machine](const Point &point) { return leave_beside(machine, point); });
+    }
+    space.constraint("strips", of_strips,
                      "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the "
                      "rows of a block that those of one size do not divide.",
                      [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
@@ -295,9 +324,11 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                          });
     space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
                      [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    space.constraint("pads",
-                     {"rows", "image_at_once", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
-                      "back_at_end", "row_unroll", "channels", "in_line", "in_parts", "kernel_parts"},
+    std::vector<std::string> of_buffers = {"rows",         "image_at_once",     "strip_rows",  "strip_columns",
+                                           "strips_alike", "sums_in_registers", "back_at_end", "row_unroll",
+                                           "channels",     "in_line",           "in_parts",    "kernel_parts"};
+    if (shares) of_buffers.push_back("strips_leave");
+    space.constraint("pads", of_buffers,
                      "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                      [shape, machine](const Point &point) {
                          if (!ConvolutionPlan::possible(shape, point)) return true;
@@ -328,6 +359,7 @@ Point convolution_naive_point(const ConvolutionShape &shape, const Machine &mach
                 {"in_line", 0},
                 {"rows_together", 0},
                 {"in_parts", 0},
+                {"strips_leave", 1},
                 {"kernel_parts", 1}};
     }
     if (shape.band_rows() > 1)
@@ -459,6 +491,13 @@ double convolution_draft(const ConvolutionShape &shape, const Machine &machine, 
                      weights = beats(shape.k_tiles() * lanes * lanes);
         return start + weights +
                problems * (rows + out_tiles * std::max(strips, beat_cycles * (weights + beats(plan.pixels * lanes))));
+    }
+    if (shape.shared_columns() > 0) {
+        // Each strip alone waits for what is in front of it, and its results for pages of the DRAM; windows whose visits are
+        // short for the last results of a block.
+        constexpr double strip_wait = 60, channel_wait = 1.2, last_results = 4000;
+        if (plan.strips_leave == 1) strips += plan.strips * (strip_wait + channel_wait * channels);
+        if (shape.window_columns() > 0) strips += last_results;
     }
     if (channels > 0)
         return 4000 + problems * (image + waited +

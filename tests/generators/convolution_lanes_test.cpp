@@ -105,6 +105,43 @@ TEST(Convolution, LanesAreWholeWindows) {
     });
 }
 
+// Some columns of the kernel share each k tile: windows that have columns of the image of their own, whose last k tile has
+// fewer columns or as many, and others, for which the image comes once more, with a window in front of each row; in several
+// blocks, groups and images, beginning with a bias.
+TEST(Convolution, LanesAreWindowsOfSomeColumns) {
+    const std::vector<WorkloadArguments> calls = {
+        {{"shape", "1x3x16x64,32x3x4x4"}, {"stride", "4"}},
+        {{"shape", "2x2x60x32,12x2x4x6,12"}, {"stride", "8"}},
+        {{"shape", "1x6x32x32,8x3x4x4,8"}, {"groups", "2"}, {"stride", "4"}},
+        {{"shape", "1x4x32x32,8x4x3x3"}, {"stride", "4"}},
+        {{"shape", "1x4x16x64,8x4x3x3"}, {"stride", "2"}, {"padding", "1"}},
+    };
+    check_sampled_points(calls, "shared", 3, [](const Workload &workload, const Machine &) {
+        const std::vector<int64_t> extents = workload.inputs().at(1).extents;
+        EXPECT_EQ(std::vector<int64_t>(extents.begin(), extents.begin() + 2), (std::vector<int64_t>{lanes, 2}));
+    });
+}
+
+// Results of several strips leave together, in one transfer of an output channel and in two, in one group of strips and in
+// several.
+TEST(Convolution, StripsLeaveTogether) {
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        for (const char *shape : {"1x3x32x64,8x3x3x3", "1x3x32x64,32x3x3x3,32"}) {
+            const std::shared_ptr<const Workload> workload =
+                find_operator("conv2d").workload({{"shape", shape}, {"padding", "1"}, {"weight_layout", "shared"}});
+            const Evaluator evaluator(workload, machine, 3);
+            for (const auto &[rows, strips] : {std::pair{32, 16}, {16, 32}, {32, 64}}) {
+                Point point = workload->naive_point(machine);
+                point.set("rows", rows);
+                point.set("strips_leave", strips);
+                ASSERT_EQ(violation(workload->space(machine), point), "") << point.assignments();
+                EXPECT_EQ(evaluator.verify(point), "") << shape << ", " << point.assignments() << " on " << name;
+            }
+        }
+    }
+}
+
 // The host adds in the order of the array, which decides where sums overflow and which of two infinities meet.
 TEST(Convolution, SumsOverflowOnTheHostAsOnTheAccelerator) {
     const Machine machine = find_machine("ax01");
@@ -121,20 +158,34 @@ TEST(Convolution, SumsOverflowOnTheHostAsOnTheAccelerator) {
     }
 }
 
-// Weights are stored so where the adder sums and the additions that are saved are more than what turning the image takes.
+// Weights are stored so where the additions, or rows of the array, that are saved are more than what turning the image takes.
 TEST(Convolution, ColumnsShareTilesWhereThatPays) {
-    const auto layout = [](const std::string &shape, const char *padding, const char *machine) {
-        const std::vector<Arrangement> arrangements = find_operator("conv2d")
-                                                          .workload({{"shape", shape}, {"stride", "2"}, {"padding", padding}})
-                                                          ->arrangements(find_machine(machine));
+    const auto layout = [](const std::string &shape, const char *padding, const char *machine, const char *stride = "2") {
+        const std::vector<Arrangement> arrangements =
+            find_operator("conv2d")
+                .workload({{"shape", shape}, {"stride", stride}, {"padding", padding}})
+                ->arrangements(find_machine(machine));
         return arrangements.at(0).workload->title();
     };
     EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01"), testing::HasSubstr("shared"));
     EXPECT_THAT(layout("1x3x224x224,64x3x7x7", "3", "ax01-psum"), testing::HasSubstr("packed"));
     EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
     EXPECT_THAT(layout("1x3x224x224,64x3x3x3", "1", "ax01"), testing::HasSubstr("shared"));
-    // Planes whose channels are in one bank of the DRAM.
-    EXPECT_THAT(layout("1x3x256x256,64x3x3x3", "1", "ax01"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x224x224,64x3x3x3", "1", "ax01-psum", "1"), testing::HasSubstr("shared"));
+    EXPECT_THAT(layout("1x3x224x224,32x3x3x3", "1", "ax01-psum", "1"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x224x224,96x3x4x4", "0", "ax01", "4"), testing::HasSubstr("shared"));
+    EXPECT_THAT(layout("1x3x224x224,96x3x4x4", "0", "ax01-psum", "4"), testing::HasSubstr("shared"));
+    EXPECT_THAT(layout("1x3x256x256,96x3x4x4", "0", "ax01-psum", "4"), testing::HasSubstr("packed"));
+    EXPECT_THAT(layout("1x3x384x384,128x3x4x4", "0", "ax01-psum", "4"), testing::HasSubstr("packed"));
+    // Much behind the results would be in the code of each strip.
+    for (const auto &[expression, words] :
+         {std::pair{"gelu(conv2d(x, w, stride=4))", "packed"}, {"relu(conv2d(x, w, stride=4))", "shared"}})
+        EXPECT_THAT(find_operator(expression)
+                        .workload({{"shape", "1x3x224x224,96x3x4x4"}})
+                        ->arrangements(find_machine("ax01"))
+                        .at(0)
+                        .workload->text(),
+                    testing::HasSubstr(words));
     // A turn of the last columns would reach into the next row.
     EXPECT_THAT(layout("1x3x112x112,64x3x7x7", "3", "ax01"), testing::HasSubstr("packed"));
 }
