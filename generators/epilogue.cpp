@@ -24,7 +24,7 @@ void Epilogue::add_to(KernelWork &work, int64_t vectors) const {
     work.lanes.adds += vectors * each.work.adds;
     work.lanes.muls += vectors * each.work.muls;
     work.lanes.exps += vectors * each.work.exps;
-    work.copies += vectors * each.copies;
+    work.copies += vectors * each.least_copies;
 }
 
 Reference Epilogue::reference(Reference results, double ulps) const {

@@ -279,7 +279,7 @@ KernelWork PointwiseWorkload::work(const Machine &machine) const {
         work.lanes.adds += count.work.adds * vectors;
         work.lanes.muls += count.work.muls * vectors;
         work.lanes.exps += count.work.exps * vectors;
-        work.copies += count.copies * vectors;
+        work.copies += count.least_copies * vectors;
     }
     // What is only broadcast could stay in the pads.
     if (expression_.calls() > 0) work.rows_loaded = work.rows_stored = tiles_of(outputs_[0].elements());

@@ -335,7 +335,27 @@ struct LaneCounter : Internal::IRVisitor {
         else if (call->is_strict_float_intrinsic())
             count.work.adds++;
     }
-    void visit(const Internal::Select *select) override { counted(select).copies++; }
+    void visit(const Internal::Select *select) override {
+        const bool outermost = parts_of_choices.erase(select) == 0;
+        std::vector<Expr> values;
+        if (outermost) find_copied(select, values);
+        LaneCount &count = counted(select);
+        count.copies++;
+        count.least_copies += std::max<int64_t>(0, static_cast<int64_t>(values.size()) - 1);
+    }
+    // The different values of a choice, and of choices inside it, that are not operations which nothing else reads.
+    void find_copied(const Internal::Select *select, std::vector<Expr> &values) {
+        for (const Expr &value : {select->true_value, select->false_value}) {
+            if (const auto *inner = value.as<Internal::Select>()) {
+                parts_of_choices.insert(inner);
+                find_copied(inner, values);
+            } else if (value.as<Internal::Call>() == nullptr &&
+                       std::ranges::none_of(values, [&](const Expr &known) { return Internal::equal(known, value); })) {
+                values.push_back(value);
+            }
+        }
+    }
+    std::set<const Internal::Select *> parts_of_choices;
 };
 
 }  // namespace
@@ -353,6 +373,7 @@ LaneCount count_lane_operations(const Expr &e) {
         all.work.muls += count.work.muls;
         all.work.exps += count.work.exps;
         all.copies += count.copies;
+        all.least_copies += count.least_copies;
     }
     return all;
 }

@@ -46,6 +46,9 @@ double exact_expression(const ExpressionNode &node, const std::map<std::string, 
 struct LaneCount {
     LaneWork work;
     int64_t copies = 0;  // what the adder and the multiplier can do
+    // Copies that no program goes without: of the values that a choice leads to, operations may be made under its mask, and one
+    // may be where the others come.
+    int64_t least_copies = 0;
     int64_t all() const { return work.adds + work.muls + work.exps + copies; }
     // Of the busier of adder and multiplier, which share the copies.
     int64_t shared() const { return std::max({work.adds, work.muls, (work.adds + work.muls + copies) / 2}); }

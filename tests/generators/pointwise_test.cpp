@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "generators/evaluate.h"
+#include "generators/pointwise_functions.h"
 #include "generators/registry.h"
 #include "schedules/random.h"
 #include "tests/generators/refusal.h"
@@ -11,6 +12,31 @@ namespace atalla {
 namespace {
 
 using testing::HasSubstr;
+
+// A choice between operations is made by their masks, and one of its other values is where the result will be.
+TEST(Pointwise, ChoicesCountTheCopiesThatNoProgramGoesWithout) {
+    const auto copies = [](const std::string &text) {
+        std::map<std::string, Halide::Expr> inputs;
+        for (const char *name : {"x", "y", "z"}) inputs[name] = Halide::Internal::Variable::make(Halide::BFloat(16), name);
+        const LaneCount count = count_lane_operations(machine_expression(parse_expression(text), inputs));
+        return std::pair(count.copies, count.least_copies);
+    };
+    EXPECT_THAT(copies("relu(x)"), testing::Pair(1, 1));
+    EXPECT_THAT(copies("where(x, y, z)"), testing::Pair(1, 1));
+    EXPECT_THAT(copies("maximum(x, y)"), testing::Pair(2, 1)) << "one mask for both reasons to take x";
+    EXPECT_THAT(copies("abs(x)"), testing::Pair(1, 0)) << "0 - x under a mask";
+    EXPECT_THAT(copies("tanh(x)"), testing::Pair(4, 1)) << "the polynomials and the minus sign are made under masks";
+}
+
+// As fast as it was found: with 23 operations a vector the bound was above it.
+TEST(Pointwise, TanhIsNotBelowItsBound) {
+    const Machine machine = find_machine("ax01");
+    const std::shared_ptr<const Workload> workload = find_operator("tanh").workload({{"shape", "65536"}});
+    const Evaluator evaluator(workload, machine);
+    const Point point = {{"block", 65536}, {"unroll", 4}, {"pads", 4}, {"parts", 3}};
+    ASSERT_EQ(violation(workload->space(machine), point), "");
+    EXPECT_GE(evaluator.evaluate(point).cycles, workload->bound(machine).cycles);
+}
 
 // Each pad has half of every other page: of two pages and more, with several tensors, single numbers, and as few vectors as the
 // code takes.
