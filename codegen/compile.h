@@ -17,8 +17,8 @@ namespace atalla::codegen {
 struct PadLayout {
     int pads = 0;       // most pads that the rows go round
     int64_t block = 0;  // rows that stay in one pad before the next pad's turn
-    // No pad's transfers are a turn ahead of the others': they start from inside loops, where tiles at even distances take less
-    // code.
+    // Transfers start from inside loops, where tiles at even distances take less code: no pad's are a turn ahead of the
+    // others', but each may begin later and take its first ones last.
     bool even = false;
 };
 

@@ -14,7 +14,7 @@
 #include "codegen/passes.h"
 #include "codegen/rings.h"
 #include "codegen/stream.h"
-#include "codegen/transfer_code.h"
+#include "codegen/turns.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -172,203 +172,6 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     };
     for (int64_t chunk = 0; chunk * most * residues < rows.extent; chunk++) enumerate(0, chunk, box.row, box.mem);
 }
-
-// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages
-// of the DRAM, those that are moved at the same time are in different bank groups if there are some: neighbours in a turn, or
-// where a turn lies in one group and the next in another, every other pad is a turn ahead.
-class Turns {
-public:
-    Turns(const std::vector<Tile> &tiles, const Machine &machine)
-        : page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
-        std::map<int, int> count;
-        for (const Tile &tile : tiles) turns_.push_back({count[tile.pad]++, tile});
-        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-    }
-
-    // `at_once`: all tiles come before anything uses them, so that their order within a pad is free.
-    std::vector<Tile> in_order(const PadLayout &layout, bool at_once) {
-        if (at_once && page_ > 0 && layout.block > 1 && !layout.even && begin_apart()) return tiles();
-        if (inside_pages()) {
-            if (!layout.even && change_groups())
-                exchange();
-            else
-                mix_groups();
-        }
-        if (page_ > 0 && !layout.even && layout.block > 1) {
-            if (are_columns())
-                part_pads([this](const Order &order) { return served(order); });
-            else if (meet_in_groups())
-                part_pads([this](const Order &order) { return with_code(order); });
-        }
-        return tiles();
-    }
-
-private:
-    using Order = std::map<int, std::vector<Tile>>;  // of each pad's tiles
-
-    std::vector<Tile> tiles() const {
-        std::vector<Tile> all;
-        for (const auto &[turn, tile] : turns_) all.push_back(tile);
-        return all;
-    }
-    Order by_pad() const {
-        Order all;
-        for (const auto &[turn, tile] : turns_) all[tile.pad].push_back(tile);
-        return all;
-    }
-    void take(const Order &order) {
-        std::map<int, size_t> next;
-        for (auto &[turn, tile] : turns_) tile = order.at(tile.pad)[next[tile.pad]++];
-    }
-
-    // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
-    // worth the loops that the jump costs.
-    bool begin_apart() {
-        constexpr int64_t least_gain = 8;  // one of so many cycles
-        constexpr size_t furthest = 64;
-        const Order plain = by_pad();
-        if (plain.size() < 2) return false;
-        int64_t least = with_code(plain);
-        least -= least / least_gain;
-        size_t turns = 0;
-        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
-        std::optional<Order> best;
-        for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
-            auto apart = plain;
-            bool other = false;
-            for (auto &[pad, of_pad] : apart) {
-                if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
-                other = !other;
-            }
-            if (const int64_t cycles = with_code(apart); cycles < least) {
-                least = cycles;
-                best = std::move(apart);
-            }
-        }
-        take(best ? *best : plain);
-        return best.has_value();
-    }
-    // The cycles of tiles in an order, which they are left in, with those of the loops over them.
-    int64_t with_code(const Order &order) {
-        constexpr int64_t cycles_of_a_loop = 400, row_cycles = 2;
-        take(order);
-        return row_cycles * served(order) + cycles_of_a_loop * static_cast<int64_t>(split_runs(tiles()).size());
-    }
-
-    int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
-
-    bool inside_pages() const {
-        return page_ > 0 && std::all_of(turns_.begin(), turns_.end(), [&](const auto &turn) {
-                   return turn.first > 0 || turn.second.rows * turn.second.pitch <= page_;
-               });
-    }
-
-    // Do all pads take part in an even number of turns, each in one group and not in that of the turn before?
-    bool change_groups() const {
-        const int last = turns_.empty() ? 0 : turns_.back().first;
-        std::map<int, int64_t> group;
-        for (const auto &[turn, tile] : turns_)
-            if (group.try_emplace(turn, group_of(tile)).first->second != group_of(tile)) return false;
-        for (int turn = 1; turn <= last; turn++)
-            if (group[turn] == group[turn - 1]) return false;
-        return last % 2 == 1 && turns_.size() % static_cast<size_t>(last + 1) == 0 &&
-               turns_.size() > static_cast<size_t>(last + 1);
-    }
-
-    // First the even turns of even pads beside the odd ones of odd pads, then the others.
-    void exchange() {
-        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) {
-            const auto key = [](const auto &turn) { return std::pair((turn.first + turn.second.pad) % 2, turn.first / 2); };
-            return key(a) < key(b);
-        });
-    }
-
-    // Are the tiles of the first turn columns of the same rows, so that all pads walk through the same pages?
-    bool are_columns() const {
-        return std::ranges::all_of(turns_, [&](const auto &turn) {
-            const Tile &tile = turn.second, &first = turns_.front().second;
-            return tile.pitch == first.pitch &&
-                   (turn.first > 0 || (tile.rows == first.rows && std::abs(tile.mem - first.mem) < tile.pitch));
-        });
-    }
-
-    // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
-    bool meet_in_groups() const {
-        const Order tiles = by_pad();
-        int64_t rows = 0;
-        for (const auto &[turn, tile] : turns_) rows += tile.rows;
-        return tiles.size() > 1 && served(tiles) == groups_ * rows;
-    }
-
-    // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
-    int64_t served(const Order &tiles) const {
-        int64_t cycles = 0;
-        size_t turns = 0;
-        for (const auto &[pad, of_pad] : tiles) turns = std::max(turns, of_pad.size());
-        for (size_t turn = 0; turn < turns; turn++)
-            for (int row = 0, left = 1; left > 0; row++) {
-                std::vector<int64_t> of_group(static_cast<size_t>(groups_), 0);
-                left = 0;
-                for (const auto &[pad, of_pad] : tiles)
-                    if (turn < of_pad.size() && row < of_pad[turn].rows) {
-                        of_group[static_cast<size_t>(
-                            floor_mod(floor_div(of_pad[turn].mem + row * of_pad[turn].pitch, page_), groups_))]++;
-                        left++;
-                    }
-                int64_t longest = left;
-                for (const int64_t count : of_group) longest = std::max(longest, groups_ * count);
-                cycles += longest;
-            }
-        return cycles;
-    }
-
-    // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
-    // later.
-    template <class Cost>
-    void part_pads(Cost cost) {
-        const Order plain = by_pad();
-        size_t turns = 0;
-        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
-        constexpr int64_t least_gain = 10;  // one of so many cycles
-        int64_t least = cost(plain);
-        least -= least / least_gain;
-        std::optional<Order> best;
-        for (size_t ahead = 1; 2 * ahead <= turns; ahead++) {
-            auto parted = plain;
-            bool fits = turns % (2 * ahead) == 0;
-            for (auto &[pad, of_pad] : parted) {
-                const size_t here = ahead * of_pad.size() / turns;
-                fits = fits && here > 0 && of_pad.size() % (2 * here) == 0;
-                for (size_t turn = 0; fits && pad % 2 == 1 && turn < of_pad.size(); turn += 2 * here) {
-                    const auto first = of_pad.begin() + static_cast<std::ptrdiff_t>(turn),
-                               middle = first + static_cast<std::ptrdiff_t>(here);
-                    std::rotate(first, middle, middle + static_cast<std::ptrdiff_t>(here));
-                }
-            }
-            if (!fits) continue;
-            if (const int64_t cycles = cost(parted); cycles < least) {
-                least = cycles;
-                best = std::move(parted);
-            }
-        }
-        take(best ? *best : plain);
-    }
-
-    // The order of pads that suits the first turn is that of all.
-    void mix_groups() {
-        std::map<int64_t, int> tiles_of_group;
-        std::map<int, int> place_of_pad;
-        for (const auto &[turn, tile] : turns_)
-            if (turn == 0) place_of_pad[tile.pad] = tiles_of_group[group_of(tile)]++;
-        if (tiles_of_group.size() > 1)
-            std::stable_sort(turns_.begin(), turns_.end(), [&](const auto &a, const auto &b) {
-                return a.first != b.first ? a.first < b.first : place_of_pad[a.second.pad] < place_of_pad[b.second.pad];
-            });
-    }
-
-    const int64_t page_, groups_;  // elements of a page
-    std::vector<std::pair<int, Tile>> turns_;
-};
 
 // Does a copy or an access touch rows of one slot alone, whose number one of the terms gives?
 bool stays_in_slot(const Kernel &kernel, LinearForm rows, const std::vector<Box> &boxes, int64_t slot_rows) {
@@ -583,9 +386,8 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             note_moved(*node.copy, allocation);
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            node.copy->tiles =
-                Turns(node.copy->tiles, machine)
-                    .in_order(layout != wanted.end() ? layout->second : PadLayout{}, at_once.contains(node.copy.get()));
+            node.copy->tiles = in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{},
+                                        at_once.contains(node.copy.get()));
         }
     });
 }

@@ -68,8 +68,9 @@ constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, long_byte
 constexpr double transfer_latency = 170;
 // Of a row of sums that wait in the pads while other columns pass: its load and its store.
 constexpr double waiting_row_cost = 2.2;
-// Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096.
-constexpr double one_group_cost = 1.75, one_bank_cost = 1, page_a_row_cost = 3;
+// Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096;
+// and if pads begin in later pages, which is more code.
+constexpr double one_group_cost = 1.75, one_bank_cost = 1, page_a_row_cost = 3, later_pages_cost = 0.1;
 // In packets, on a functional machine: until the first rows are there, a part that is waited for, a turn of a loop.
 constexpr double packet_start = 12, packet_part = 5, packet_loop = 10;
 
@@ -135,15 +136,26 @@ double row_order_cost(const GemmShape &shape, const Machine &machine, const Poin
     if (!point["b_row_major"]) return row < page ? 1 : page_a_row_cost;
     constexpr int64_t rows_of_a_page = 8;
     if (apart < page) return point["b_block"] == 1 ? row_major_cost : point["b_block"] < rows_of_a_page ? few_rows_cost : 1;
-    // Each pad is in a page of its own. Blocks begin anywhere in one.
+    // Each pad is in a page of its own. Blocks begin anywhere in one. Where rows are several pages, pads begin in later ones if
+    // that parts them.
     constexpr int64_t places = 4;
+    const int64_t come = 2 * lanes * std::min(point["k_block"], shape.k_tiles()),
+                  pages = row < 2 * page ? 1 : std::max<int64_t>(1, (come < row ? come : apart) / page);
     double cost = 0;
     for (int64_t place = 0; place < places; place++) {
         std::map<int64_t, int64_t> in_group, in_bank;
+        bool begin_later = false;
         for (int64_t pad = 0; pad < machine.pad.count; pad++) {
             const int64_t at = (place * page / places + pad * apart) / page;
-            in_group[at % machine.dram.groups]++;
-            in_bank[at % machine.dram.banks]++;
+            int64_t best = at;
+            const auto met = [&](int64_t later) {
+                return std::pair(in_group[later % machine.dram.groups], in_bank[later % machine.dram.banks]);
+            };
+            for (int64_t later = at + 1; later < at + pages; later++)
+                if (met(later) < met(best)) best = later;
+            begin_later = begin_later || best != at;
+            in_group[best % machine.dram.groups]++;
+            in_bank[best % machine.dram.banks]++;
         }
         // From 0, where pads are spread over as many as there are, to 1, where all are in one.
         const auto crowded = [&](const std::map<int64_t, int64_t> &pads_of, int64_t count) {
@@ -154,7 +166,7 @@ double row_order_cost(const GemmShape &shape, const Machine &machine, const Poin
                        : static_cast<double>(most - least) / static_cast<double>(machine.pad.count - least);
         };
         cost += 1 + (one_group_cost - 1) * crowded(in_group, machine.dram.groups) +
-                one_bank_cost * crowded(in_bank, machine.dram.banks);
+                one_bank_cost * crowded(in_bank, machine.dram.banks) + (begin_later ? later_pages_cost : 0);
     }
     return cost / static_cast<double>(places);
 }

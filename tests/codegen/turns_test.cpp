@@ -6,6 +6,7 @@
 #include <set>
 
 #include "codegen/passes.h"
+#include "codegen/transfer_code.h"
 #include "isa/machine.h"
 
 namespace atalla::codegen {
@@ -112,6 +113,54 @@ TEST(Turns, PadsThatWouldMeetInOneBankGroupBeginApart) {
         EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
         EXPECT_EQ(backwards[0] + backwards[2], 0);
         EXPECT_EQ(backwards[1], in_loop ? 2 : 1);
+    }
+}
+
+// Eight rows of so many elements in each pad, `together` neighbours before the next pad's turn, which come at even distances.
+std::vector<Tile> tiles_of_rows(const Machine &machine, int64_t length, int64_t pitch, int64_t together) {
+    constexpr int64_t rows = 32;
+    const int64_t vectors = length / 32;
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "rows";
+    allocation.rows = rows * vectors;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.tensor = copy.allocation = 0;
+    copy.boxes.push_back({0, 0, 32, {{vectors, 1, 32}, {rows, vectors, pitch}}});
+    kernel.body.push_back(std::move(copy));
+    place(kernel, {{"rows", {0, together * vectors, true}}});
+    return kernel.body[0].copy->tiles;
+}
+
+// Rows of several pages would all be in one bank group at a time, those of four pages two and two in one bank.
+TEST(Turns, PadsBeginInOtherBanksWhereTilesComeAtEvenDistances) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2;
+    constexpr size_t pads = 4;
+    for (const auto &[length, pitch, together, runs] : {std::tuple{2 * page, 2 * page, 1, 8},
+                                                        {2 * page, 4 * page, 1, 8},
+                                                        {4 * page, 4 * page, 1, 16},
+                                                        {2 * page, 2 * page, 8, 4}}) {
+        SCOPED_TRACE(testing::Message() << length / page << " of " << pitch / page << " pages, " << together
+                                        << " rows to a pad");
+        const std::vector<Tile> tiles = tiles_of_rows(machine, length, pitch, together);
+        ASSERT_EQ(tiles.size(), static_cast<size_t>(32 * length / 1024));
+        std::set<std::pair<int, int64_t>> moved;
+        size_t apart = 0;  // turns whose tiles are in as many banks as there are pads
+        for (size_t turn = 0; turn < tiles.size() / pads; turn++) {
+            std::set<int64_t> banks, groups;
+            for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
+                banks.insert(tiles[t].mem / page % machine.dram.banks);
+                groups.insert(tiles[t].mem / page % machine.dram.groups);
+                moved.insert({tiles[t].pad, tiles[t].row});
+            }
+            apart += banks.size() == pads && groups.size() == 2;
+        }
+        EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+        EXPECT_GE(apart, tiles.size() / pads * 3 / 4);
+        EXPECT_LE(split_runs(tiles).size(), static_cast<size_t>(runs)) << "few jumps";
     }
 }
 

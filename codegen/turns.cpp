@@ -1,0 +1,293 @@
+#include "codegen/turns.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "codegen/transfer_code.h"
+#include "isa/vectors.h"
+
+namespace atalla::codegen {
+
+namespace {
+
+// Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory. Where tiles lie inside pages
+// of the DRAM, those that are moved at the same time are in different bank groups if there are some: neighbours in a turn, or
+// where a turn lies in one group and the next in another, every other pad is a turn ahead.
+class Turns {
+public:
+    Turns(const std::vector<Tile> &tiles, const Machine &machine)
+        : dram_(machine.dram), page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
+        std::map<int, int> count;
+        for (const Tile &tile : tiles) turns_.push_back({count[tile.pad]++, tile});
+        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
+    }
+
+    // `at_once`: all tiles come before anything uses them, so that their order within a pad is free.
+    std::vector<Tile> in_order(const PadLayout &layout, bool at_once) {
+        if (at_once && page_ > 0 && layout.block > 1 && !layout.even && begin_apart()) return tiles();
+        if (layout.even && inside_pages()) begin_in_other_banks();
+        if (inside_pages()) {
+            if (!layout.even && change_groups())
+                exchange();
+            else
+                mix_groups();
+        }
+        if (page_ > 0 && !layout.even && layout.block > 1) {
+            if (are_columns())
+                part_pads([this](const Order &order) { return served(order); });
+            else if (meet_in_groups())
+                part_pads([this](const Order &order) { return with_code(order); });
+        }
+        return tiles();
+    }
+
+private:
+    using Order = std::map<int, std::vector<Tile>>;  // of each pad's tiles
+    static constexpr int64_t cycles_of_a_loop = 400, row_cycles = 2;
+
+    std::vector<Tile> tiles() const {
+        std::vector<Tile> all;
+        for (const auto &[turn, tile] : turns_) all.push_back(tile);
+        return all;
+    }
+    Order by_pad() const {
+        Order all;
+        for (const auto &[turn, tile] : turns_) all[tile.pad].push_back(tile);
+        return all;
+    }
+    void take(const Order &order) {
+        std::map<int, size_t> next;
+        for (auto &[turn, tile] : turns_) tile = order.at(tile.pad)[next[tile.pad]++];
+    }
+
+    // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
+    // worth the loops that the jump costs.
+    bool begin_apart() {
+        constexpr int64_t least_gain = 8;  // one of so many cycles
+        constexpr size_t furthest = 64;
+        const Order plain = by_pad();
+        if (plain.size() < 2) return false;
+        int64_t least = with_code(plain);
+        least -= least / least_gain;
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
+        std::optional<Order> best;
+        for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
+            auto apart = plain;
+            bool other = false;
+            for (auto &[pad, of_pad] : apart) {
+                if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
+                other = !other;
+            }
+            if (const int64_t cycles = with_code(apart); cycles < least) {
+                least = cycles;
+                best = std::move(apart);
+            }
+        }
+        take(best ? *best : plain);
+        return best.has_value();
+    }
+    // The cycles of tiles in an order, which they are left in, with those of the loops over them.
+    int64_t with_code(const Order &order) { return row_cycles * served(order) + of_loops(order); }
+
+    // Where the pads meet in bank groups or banks, each in a page of its own, each begins with a later turn and takes its first
+    // ones last, one pad after the other as suits those before it: the steps in front of the jump stay as they are. Pads that
+    // share a page leave it together.
+    void begin_in_other_banks() {
+        constexpr int64_t least_gain = 8;  // one of so many cycles
+        constexpr size_t furthest = 64;
+        const Order plain = by_pad();
+        const int64_t crowded = of_banks(plain), least = crowded - crowded / least_gain;
+        if (plain.size() < 2 || of_bus(plain) > least || share_page(plain)) return;
+        // Each run is a branch in a loop that starts transfers: few more of them, and none beside many.
+        const int64_t most_loops = std::max(of_loops(plain), cycles_of_a_loop * static_cast<int64_t>(plain.size()));
+        Order begun, all = plain;  // the pads so far, and with them the others as they were
+        for (const auto &[pad, of_pad] : plain) {
+            std::optional<int64_t> fewest;
+            std::vector<Tile> best;
+            const size_t latest = begun.empty() ? 1 : std::min(of_pad.size(), furthest);
+            for (size_t later = 0; later < latest; later++) {
+                std::vector<Tile> &here = begun[pad] = of_pad;
+                std::ranges::rotate(here, here.begin() + static_cast<std::ptrdiff_t>(later));
+                all[pad] = here;
+                const int64_t loops = of_loops(all), cycles = of_banks(begun) + loops;
+                if (loops > most_loops || (fewest && cycles >= *fewest)) continue;
+                fewest = cycles;
+                best = here;
+            }
+            begun[pad] = all[pad] = std::move(best);
+        }
+        take(of_banks(begun) + of_loops(begun) <= least + of_loops(plain) ? begun : plain);
+    }
+
+    bool share_page(const Order &order) const {
+        std::set<int64_t> pages;
+        return std::ranges::any_of(
+            order, [&](const auto &of_pad) { return !pages.insert(floor_div(of_pad.second.front().mem, page_)).second; });
+    }
+    // Cycles of a beat for each row of the tiles, and of as many beats as a row of a vector has.
+    int64_t of_bus(const Order &order) const {
+        int64_t rows = 0;
+        for (const auto &[pad, of_pad] : order)
+            for (const Tile &tile : of_pad) rows += tile.rows;
+        return row_cycles * rows;
+    }
+    // The cycles of the DRAM, if the tiles of a turn go from row to row together, each in the page in which it begins: those
+    // that are in one bank group or in different pages of a bank, which opens one anew for a few columns, have it in turns.
+    int64_t of_banks(const Order &order) const {
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : order) turns = std::max(turns, of_pad.size());
+        int64_t cycles = 0;
+        for (size_t turn = 0; turn < turns; turn++) {
+            std::map<int64_t, int64_t> in_group, in_bank;
+            std::map<int64_t, std::set<int64_t>> pages;  // of a bank
+            int64_t all = 0, rows = 0;
+            for (const auto &[pad, of_pad] : order) {
+                if (turn >= of_pad.size()) continue;
+                const int64_t page = floor_div(of_pad[turn].mem, page_), bank = floor_mod(page, dram_.banks);
+                in_group[floor_mod(page, groups_)]++;
+                in_bank[bank]++;
+                pages[bank].insert(page);
+                rows = std::max<int64_t>(rows, of_pad[turn].rows);
+                all++;
+            }
+            int64_t row = all;
+            for (const auto &[group, count] : in_group) row = std::max(row, dram_.cas_same_group * count);
+            for (const auto &[bank, count] : in_bank)
+                if (pages[bank].size() > 1)
+                    row = std::max(row, count * (dram_.cas_same_group + dram_.open_conflict / dram_.row_hit_cap));
+            cycles += row_cycles * row * rows;
+        }
+        return cycles;
+    }
+    int64_t of_loops(const Order &order) {
+        take(order);
+        return cycles_of_a_loop * static_cast<int64_t>(split_runs(tiles()).size());
+    }
+
+    int64_t group_of(const Tile &tile) const { return floor_mod(floor_div(tile.mem, page_), groups_); }
+
+    bool inside_pages() const {
+        return page_ > 0 && std::all_of(turns_.begin(), turns_.end(), [&](const auto &turn) {
+                   return turn.first > 0 || turn.second.rows * turn.second.pitch <= page_;
+               });
+    }
+
+    // Do all pads take part in an even number of turns, each in one group and not in that of the turn before?
+    bool change_groups() const {
+        const int last = turns_.empty() ? 0 : turns_.back().first;
+        std::map<int, int64_t> group;
+        for (const auto &[turn, tile] : turns_)
+            if (group.try_emplace(turn, group_of(tile)).first->second != group_of(tile)) return false;
+        for (int turn = 1; turn <= last; turn++)
+            if (group[turn] == group[turn - 1]) return false;
+        return last % 2 == 1 && turns_.size() % static_cast<size_t>(last + 1) == 0 &&
+               turns_.size() > static_cast<size_t>(last + 1);
+    }
+
+    // First the even turns of even pads beside the odd ones of odd pads, then the others.
+    void exchange() {
+        std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) {
+            const auto key = [](const auto &turn) { return std::pair((turn.first + turn.second.pad) % 2, turn.first / 2); };
+            return key(a) < key(b);
+        });
+    }
+
+    // Are the tiles of the first turn columns of the same rows, so that all pads walk through the same pages?
+    bool are_columns() const {
+        return std::ranges::all_of(turns_, [&](const auto &turn) {
+            const Tile &tile = turn.second, &first = turns_.front().second;
+            return tile.pitch == first.pitch &&
+                   (turn.first > 0 || (tile.rows == first.rows && std::abs(tile.mem - first.mem) < tile.pitch));
+        });
+    }
+
+    // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
+    bool meet_in_groups() const {
+        const Order tiles = by_pad();
+        int64_t rows = 0;
+        for (const auto &[turn, tile] : turns_) rows += tile.rows;
+        return tiles.size() > 1 && served(tiles) == groups_ * rows;
+    }
+
+    // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
+    int64_t served(const Order &tiles) const {
+        int64_t cycles = 0;
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : tiles) turns = std::max(turns, of_pad.size());
+        for (size_t turn = 0; turn < turns; turn++)
+            for (int row = 0, left = 1; left > 0; row++) {
+                std::vector<int64_t> of_group(static_cast<size_t>(groups_), 0);
+                left = 0;
+                for (const auto &[pad, of_pad] : tiles)
+                    if (turn < of_pad.size() && row < of_pad[turn].rows) {
+                        of_group[static_cast<size_t>(
+                            floor_mod(floor_div(of_pad[turn].mem + row * of_pad[turn].pitch, page_), groups_))]++;
+                        left++;
+                    }
+                int64_t longest = left;
+                for (const int64_t count : of_group) longest = std::max(longest, groups_ * count);
+                cycles += longest;
+            }
+        return cycles;
+    }
+
+    // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
+    // later.
+    template <class Cost>
+    void part_pads(Cost cost) {
+        const Order plain = by_pad();
+        size_t turns = 0;
+        for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
+        constexpr int64_t least_gain = 10;  // one of so many cycles
+        int64_t least = cost(plain);
+        least -= least / least_gain;
+        std::optional<Order> best;
+        for (size_t ahead = 1; 2 * ahead <= turns; ahead++) {
+            auto parted = plain;
+            bool fits = turns % (2 * ahead) == 0;
+            for (auto &[pad, of_pad] : parted) {
+                const size_t here = ahead * of_pad.size() / turns;
+                fits = fits && here > 0 && of_pad.size() % (2 * here) == 0;
+                for (size_t turn = 0; fits && pad % 2 == 1 && turn < of_pad.size(); turn += 2 * here) {
+                    const auto first = of_pad.begin() + static_cast<std::ptrdiff_t>(turn),
+                               middle = first + static_cast<std::ptrdiff_t>(here);
+                    std::rotate(first, middle, middle + static_cast<std::ptrdiff_t>(here));
+                }
+            }
+            if (!fits) continue;
+            if (const int64_t cycles = cost(parted); cycles < least) {
+                least = cycles;
+                best = std::move(parted);
+            }
+        }
+        take(best ? *best : plain);
+    }
+
+    // The order of pads that suits the first turn is that of all.
+    void mix_groups() {
+        std::map<int64_t, int> tiles_of_group;
+        std::map<int, int> place_of_pad;
+        for (const auto &[turn, tile] : turns_)
+            if (turn == 0) place_of_pad[tile.pad] = tiles_of_group[group_of(tile)]++;
+        if (tiles_of_group.size() > 1)
+            std::stable_sort(turns_.begin(), turns_.end(), [&](const auto &a, const auto &b) {
+                return a.first != b.first ? a.first < b.first : place_of_pad[a.second.pad] < place_of_pad[b.second.pad];
+            });
+    }
+
+    const Machine::Dram &dram_;
+    const int64_t page_, groups_;  // elements of a page
+    std::vector<std::pair<int, Tile>> turns_;
+};
+
+}  // namespace
+
+std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once) {
+    return Turns(tiles, machine).in_order(layout, at_once);
+}
+
+}  // namespace atalla::codegen
