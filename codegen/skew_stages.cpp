@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "codegen/dependence.h"
+#include "codegen/index.h"
 #include "isa/error.h"
 
 namespace atalla::codegen {
@@ -65,6 +66,26 @@ LoopShapes shapes_of(Kernel &kernel, Loop &rows) {
         kernel.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), name), name, loop.id, true});
         return static_cast<int>(kernel.atoms.size()) - 1;
     };
+    // What is not linear in the variable of a later loop, such as a quotient, is the same of the first one's.
+    const auto in_variable_of = [&](int atom, const Loop &loop, const Loop &like) {
+        const LinearForm form{0, {{atom, 1}}};
+        IndexScope scope(kernel);
+        const LinearForm same = scope.at(form, loop.id, kernel.atoms[static_cast<size_t>(variable_of(like))].expr);
+        if (!scope.at(form, loop.id, 0).is_constant() || same.constant != 0 || same.terms.size() != 1 ||
+            same.terms.begin()->second != 1)
+            refuse(rows, fmt::format("'{}' is not linear in '{}'", kernel.atoms[static_cast<size_t>(atom)].text, loop.name));
+        return same.terms.begin()->first;
+    };
+    // Rows that the first pass reads may be kept for the others.
+    const auto refuse_curved = [&](const Loop &loop, const auto &is_curved) {
+        for (const Node &node : loop.body) {
+            if (!node.op || !node.op->access) continue;
+            for (const auto &[atom, step] : node.op->access->row.terms)
+                if (is_curved(atom))
+                    refuse(rows,
+                           fmt::format("'{}' is not linear in '{}'", kernel.atoms[static_cast<size_t>(atom)].text, loop.name));
+        }
+    };
     const Loop *first = nullptr;
     for (const Node &node : rows.body) {
         if (!node.loop) continue;
@@ -79,10 +100,14 @@ LoopShapes shapes_of(Kernel &kernel, Loop &rows) {
                 refuse(rows, fmt::format("'{}' has several loops inside", loop->name));
             if (std::any_of(loop->body.begin(), loop->body.end(), [](const Node &inner) { return inner.branch || inner.copy; }))
                 refuse(rows, fmt::format("'{}' has branches or copies inside", loop->name));
-            for (const Atom &atom : kernel.atoms)
-                if (atom.loop == loop->id && !atom.is_loop)
-                    refuse(rows, fmt::format("'{}' is not linear in '{}'", atom.text, loop->name));
             if (loop != like) shapes.first[variable_of(*loop)] = variable_of(*like);
+            const auto is_curved = [&](int atom) {
+                const Atom &of_loop = kernel.atoms[static_cast<size_t>(atom)];
+                return of_loop.loop == loop->id && !of_loop.is_loop;
+            };
+            if (loop == like) refuse_curved(*loop, is_curved);
+            for (int atom = 0, count = static_cast<int>(kernel.atoms.size()); loop != like && atom < count; atom++)
+                if (is_curved(atom)) shapes.first[atom] = in_variable_of(atom, *loop, *like);
         }
         if (loop != nullptr || like != nullptr) refuse(rows, "not all have a loop inside");
     }

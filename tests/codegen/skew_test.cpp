@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
 #include "codegen/dependence.h"
 #include "codegen/skew.h"
 #include "tests/codegen/operations.h"
@@ -164,6 +166,34 @@ TEST_F(Skew, TheLastPassFindsRowsThatStayInThePads) {
     for (const Node &node : passes())
         if (node.op->opcode == Opcode::vreg_ld) loaded.push_back(text(*node.op->access));
     EXPECT_THAT(loaded, testing::Contains("-7 + 4*m_skewed + 1*first + -4*min(m_skewed + -2, 0)"));
+}
+
+// Of every two vectors one weight, whose number is the same part of the first loop's variable.
+TEST_F(Skew, WhatIsDividedOfALaterLoopIsDividedOfTheFirst) {
+    using namespace Halide::Internal;
+    const auto half = [&](int loop) {
+        const Halide::Expr expr = Div::make(kernel.atoms[static_cast<size_t>(loop)].expr, IntImm::make(Halide::Int(32), 2));
+        std::ostringstream text;
+        text << expr;
+        kernel.atoms.push_back({expr, text.str(), loop, false, {}});
+        return static_cast<int>(kernel.atoms.size()) - 1;
+    };
+    const int weights = allocation("weights", 2);
+    std::vector<Op> later = second_pass();
+    later.insert(later.begin(), at(load(vector("weight"), weights, 0), {{half(second), 1}}));
+    build(first_pass(), later);
+    skew(kernel, {});
+    EXPECT_EQ(text(*pass(Opcode::vreg_ld, weights).access), "0 + 1*(first/2)");
+}
+
+TEST_F(Skew, RefusesRowsThatAreNotLinearInTheFirstLoop) {
+    using namespace Halide::Internal;
+    const Halide::Expr half = Div::make(kernel.atoms[static_cast<size_t>(first)].expr, IntImm::make(Halide::Int(32), 2));
+    kernel.atoms.push_back({half, "(first/2)", first, false, {}});
+    std::vector<Op> curved = first_pass();
+    curved[0].access->row.terms = {{m, vectors}, {static_cast<int>(kernel.atoms.size()) - 1, 1}};
+    build(curved, second_pass());
+    EXPECT_THAT(error_of([&] { skew(kernel, {}); }), HasSubstr("'(first/2)' is not linear in 'f.first'"));
 }
 
 TEST_F(Skew, RotatingRowsAreWholeBlocksOfTheirLayout) {
