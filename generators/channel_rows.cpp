@@ -13,9 +13,8 @@ using namespace Halide;
 using namespace vocabulary;
 
 // All other lanes of a channel's value are 0 on the way through the array.
-Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Func &ones) {
+Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Func &ones, int unroll) {
     const int all = static_cast<int>(shape.all_channels()), rows = static_cast<int>(shape.spread_rows());
-    constexpr int most_unrolled = 8;
     const ImageParam values = tensor(name, {all});
     kernel.arguments.push_back(values);
     Func row(name + "_row"), one(name + "_one"), part(name + "_part"), spread(name + "_rows");
@@ -32,7 +31,7 @@ Func channel_rows(KernelDefinition &kernel, const std::string &name, const Group
         .bound(l, 0, lanes)
         .bound(w, 0, rows)
         .split(w, wo, w, std::min(lanes, rows))
-        .split(w, w, wu, std::gcd(rows, most_unrolled))
+        .split(w, w, wu, std::gcd(rows, unroll))
         .vectorize(l, lanes);
     one.compute_at(spread, wu).vectorize(k, lanes);
     part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);

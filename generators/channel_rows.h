@@ -29,12 +29,12 @@ struct GroupShape {
     bool whole_vectors() const { return area % lanes == 0; }  // of channels
     // The fewest channels that end where a vector does.
     int64_t section_channels() const { return lanes / std::gcd(area, static_cast<int64_t>(lanes)); }
-    // Are there rows for each vector of a group, whose lanes are of two channels at most, few rows, which are made by little
-    // code?
-    bool has_vector_rows() const {
+    // Are there rows for each `run` of vectors of a group, whose lanes are of two channels at most, few rows, which are made by
+    // little code?
+    bool has_vector_rows(int64_t run = 1) const {
         constexpr int64_t most_rows = 4096, most_channels = 8;
         return area >= 2 * lanes && length() % lanes == 0 && section_channels() <= most_channels &&
-               channels % section_channels() == 0 && groups * (length() / lanes) <= most_rows;
+               channels % section_channels() == 0 && groups * (length() / lanes / run) <= most_rows;
     }
 };
 
@@ -42,8 +42,9 @@ struct GroupShape {
 int largest_divisor(int count);
 
 // Rows of 32 lanes with a channel's value each, from a tensor of a value for each channel, which becomes an argument; `ones`
-// are the weights of the array meanwhile.
-Halide::Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Halide::Func &ones);
+// are the weights of the array meanwhile. Up to `unroll` of them are straight-line code, whose masks are constants.
+Halide::Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Halide::Func &ones,
+                          int unroll);
 
 // The rows of each vector of a group, over a lane, the vector and the group: of its channel, or of both channels that its lanes
 // belong to; an element of a tuple for each of `channels`, which store beside each other, each in a pad of its own. `count`: of

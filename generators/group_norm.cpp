@@ -162,11 +162,13 @@ protected:
     void add_skewed(Space &space, const Machine &machine, const std::vector<std::pair<std::string, int64_t>> &others) const {
         constexpr int64_t most_unrolled = 32;
         std::vector<int64_t> unrolls = {0};
-        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors);
-        if (machine.timed() && row_shape().fills_array())
-            for (const int64_t unroll : divisors(vectors, std::min(most_unrolled, vectors - 1)))
-                if (unroll % parts == 0 && (shape_.has_vector_rows() || reads_channels({{"skewed", unroll}})))
+        const int64_t vectors = row_shape().vectors();
+        if (machine.timed() && (in_parts() ? row_shape().fills_array() : shape_.whole_vectors()))
+            for (const int64_t unroll : divisors(vectors, std::min(most_unrolled, vectors - 1))) {
+                const Point point = {{"skewed", unroll}};
+                if (unroll % parts() == 0 && (shape_.has_vector_rows(run(point)) || reads_channels(point)))
                     unrolls.push_back(unroll);
+            }
         space.parameter("skewed",
                         "vectors of a group at a time where the passes over groups are one loop, each on another group; 0: "
                         "loops of their own",
@@ -182,8 +184,8 @@ protected:
     }
     bool skewed_fits(const Machine &machine, const Point &point) const {
         constexpr int64_t slots = 2, waiting = 4;  // of differences, and of elements until they are scaled
-        const int64_t vectors = row_shape().vectors(), parts = tiles_of(vectors),
-                      rows = vectors / parts * round_up(parts, machine.pad.count);
+        const int64_t vectors = row_shape().vectors(),
+                      rows = parts() > 1 ? vectors / parts() * round_up(parts(), machine.pad.count) : vectors;
         std::vector<PadUse> uses(2, {slots * rows, true});
         uses.insert(uses.end(), {{waiting * rows, true}, {waiting * rows, true}, {rows, true}});
         for (const bool given : {shape_.weight, shape_.bias})
@@ -208,14 +210,14 @@ protected:
     }
     KernelDefinition build_skewed(const Machine &machine, const Point &point) const;
     // Vectors of a channel that follow each other where the passes over groups are one loop: a turn takes as many of each part.
-    int64_t vectors_in_turn(const Point &point) const { return point["skewed"] / tiles_of(row_shape().vectors()); }
-    // Does the loop go on by whole channels, or not beyond one, so that it reads the rows of channels? There are none for what
-    // is behind the last one.
+    int64_t vectors_in_turn(const Point &point) const { return point["skewed"] / parts(); }
+    int64_t parts() const { return std::max<int64_t>(1, row_shape().parts()); }
+    // Does the loop go on by whole channels, or by parts of one, so that it can read the rows of channels? There are none for
+    // what is behind the last one. Which channel a part is of takes the loop time: rows for each are better where they are few.
     bool reads_channels(const Point &point) const {
-        const RowShape group = row_shape();
-        return shape_.whole_vectors() && group.whole_vectors() &&
-               (shape_.vectors() % (group.vectors() / tiles_of(group.vectors())) == 0 ||
-                vectors_in_turn(point) % shape_.vectors() == 0);
+        if (!shape_.whole_vectors() || !row_shape().whole_vectors()) return false;
+        const int64_t turn = vectors_in_turn(point);
+        return turn % shape_.vectors() == 0 || (shape_.vectors() % turn == 0 && !shape_.has_vector_rows(run(point)));
     }
     // So many vectors of one channel that a turn takes have one row.
     int64_t run(const Point &point) const {
@@ -228,9 +230,12 @@ protected:
     // `run` of `count` vectors.
     Expr with_numbers(KernelDefinition &kernel, Expr value, const Func &ones, bool of_channels, int count, int run,
                       const Expr &n, const Expr &group) const {
+        // A loop that divides its count, or loops for each pass, need the registers of constants.
+        const bool divides = of_channels && run < size(shape_.vectors());
+        const int unroll = divides ? few_channels : size(lanes);
         std::vector<Func> channels;
-        if (shape_.weight) channels.push_back(channel_rows(kernel, "weight", shape_, ones));
-        if (shape_.bias) channels.push_back(channel_rows(kernel, "bias", shape_, ones));
+        if (shape_.weight) channels.push_back(channel_rows(kernel, "weight", shape_, ones, unroll));
+        if (shape_.bias) channels.push_back(channel_rows(kernel, "bias", shape_, ones, unroll));
         if (channels.empty()) return value;
         std::function<Expr(size_t)> number;
         if (of_channels) {
@@ -246,12 +251,17 @@ protected:
         if (shape_.bias) value = strict_float(value + number(channels.size() - 1));
         return value;
     }
-    RowShape row_shape() const { return {shape_.groups * shape_.images, shape_.length()}; }
+    // Are the sums of up to 32 vectors rounded, as where these are weights of the array? Passes that are one loop add as those
+    // in loops of their own do.
+    virtual bool in_parts() const { return false; }
+    RowShape row_shape() const { return {shape_.groups * shape_.images, shape_.length(), 0, !in_parts()}; }
     static Point row_point(const Point &point) {
         return {{"rows", 1},    {"row_unroll", 1}, {"vector_unroll", point["skewed"]}, {"reduced", 0}, {"stored", 0},
                 {"grouped", 0}, {"skewed", 1}};
     }
 
+    // Channels whose rows are made in straight-line code beside little room for constants.
+    static constexpr int few_channels = 8;
     GroupShape shape_;
 };
 
@@ -299,8 +309,10 @@ KernelDefinition GroupNorm::build_whole(const Machine &machine, const Point &poi
     scale(g, i) = inverse_deviation(squares.sum(g, i), shape_.channels * shape_.area, shape_.epsilon);
 
     Expr value = strict_float(centred(n, c, g, i) * bf16(scale(g, i)));
-    if (shape_.weight) value = strict_float(value * channel_rows(kernel, "weight", shape_, ones)(n % lanes, g * channels + c));
-    if (shape_.bias) value = strict_float(value + channel_rows(kernel, "bias", shape_, ones)(n % lanes, g * channels + c));
+    if (shape_.weight)
+        value = strict_float(value * channel_rows(kernel, "weight", shape_, ones, few_channels)(n % lanes, g * channels + c));
+    if (shape_.bias)
+        value = strict_float(value + channel_rows(kernel, "bias", shape_, ones, few_channels)(n % lanes, g * channels + c));
     result(n, c, g, i) = value;
     out(n, c, g, i) = result(n, c, g, i);
 
@@ -372,6 +384,7 @@ public:
     }
 
 protected:
+    bool in_parts() const override { return true; }
     Space whole_space(const Machine &machine) const override {
         constexpr int64_t most_unrolled = 32, most_share = 24;  // of the vectors that no result needs
         std::vector<int64_t> unrolls;

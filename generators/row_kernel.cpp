@@ -217,7 +217,7 @@ Func RowKernel::largest(const std::string &name, Func values) {
                         : vectors_ % most_sides == 0                                       ? most_sides
                                                                                            : 1;
     const int most = in_parts()   ? std::gcd(most_sides, vector_unroll_)
-                     : skewed_    ? std::gcd(most_sides, vector_unroll_ / parts_)
+                     : skewed_    ? std::gcd(most_sides, vector_unroll_ / parts_in_turn())
                      : unrolled() ? std::min(most_sides, (vectors_ + 1) / 2)
                                   : in_loop;
     const int sides = std::max(1, most), steps = (vectors_ + sides - 1) / sides, first = skewed_ || in_parts() ? 0 : 1;
@@ -229,15 +229,15 @@ Func RowKernel::largest(const std::string &name, Func values) {
                RDom(0, lanes, name + "_q"),
                sides,
                pass()};
-    const int at_once = skewed_ ? vector_unroll_ / parts_ / sides : 0;
-    if (skewed_) x.rest = RDom({{0, at_once}, {0, parts_}, {0, vectors_ / vector_unroll_}}, name + "_alike");
+    const int at_once = skewed_ ? vector_unroll_ / parts_in_turn() / sides : 0;
+    if (skewed_) x.rest = RDom({{0, at_once}, {0, parts_in_turn()}, {0, vectors_ / vector_unroll_}}, name + "_alike");
     if (in_parts()) x.rest = RDom(0, part_ / sides, 0, parts_, name + "_alike");
     // A pass that is one loop with others takes all vectors of the row as they do.
     x.lanes(x.lane, x.side, m) = first == 0 ? bf16(-infinity) : values(x.side * lanes + x.lane, m);
     if (steps > first) {
         // The last vector once more where there are too few.
         const Expr step = in_parts() ? x.rest.y * (part_ / sides) + x.rest.x
-                          : skewed_  ? x.rest.y * (steps / parts_) + x.rest.z * at_once + x.rest.x
+                          : skewed_  ? x.rest.y * (steps / parts_in_turn()) + x.rest.z * at_once + x.rest.x
                                      : Expr(x.rest);
         const Expr at = step * sides + x.side, vector = vectors_ % sides == 0 ? at : min(at, vectors_ - 1);
         x.lanes(x.lane, x.side, m) = strict_float(max(values(vector * lanes + x.lane, m), x.lanes(x.lane, x.side, m)));
@@ -357,8 +357,8 @@ void RowKernel::over_vectors(Func step) {
     const Var no("no"), ni("ni"), part("part_unroll");
     step.split(n, no, ni, lanes).vectorize(ni);
     if (skewed_)
-        step.split(no, part, no, vectors_ / parts_)
-            .split(no, no, unrolled_vector_, vector_unroll_ / parts_)
+        step.split(no, part, no, vectors_ / parts_in_turn())
+            .split(no, no, unrolled_vector_, vector_unroll_ / parts_in_turn())
             .split(m, m, unrolled_row_, block_)
             .reorder({ni, unrolled_vector_, part, unrolled_row_, no, m});
     else if (vector_unroll_ > 1)

@@ -1,6 +1,7 @@
 // What kernels that work along the rows of a matrix share: rows in the pads, blocks of them, sums through the array.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -94,6 +95,8 @@ private:
                        const std::vector<Halide::VarOrRVar> &around);
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
+    // Passes of one loop take as many vectors of each part at a time, or neighbours where the parts are not told apart.
+    int parts_in_turn() const { return std::max(1, parts_); }
     // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a single row do?
     bool parts_go_round() const {
         const int pads = static_cast<int>(machine_.pad.count);

@@ -18,6 +18,8 @@ struct RowShape {
     // Of rows that the pads do not hold: vectors that come at a time, a part of a row, once for each pass over it. The sum of a
     // part is rounded. 0: rows are in the pads.
     int64_t part = 0;
+    // All blocks of a sum are added one after the other, in float32.
+    bool flat = false;
     // In the pads: those of a row that is too long for straight-line code are as many as equal parts have, the last of which
     // may end in vectors of no elements.
     int64_t vectors() const {
@@ -27,7 +29,7 @@ struct RowShape {
     }
     bool has_parts() const {
         constexpr int64_t most_straight = 42;
-        return tiles_of(length) > most_straight;
+        return !flat && tiles_of(length) > most_straight;
     }
     bool whole_vectors() const { return length == vectors() * lanes; }
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
@@ -36,7 +38,7 @@ struct RowShape {
     int64_t parts() const { return part > 0 ? vectors() / part : fills_array() ? tiles_of(vectors()) : 0; }
     // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them
     // all.
-    bool fills_array() const { return vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
+    bool fills_array() const { return !flat && vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
 };
 
 // What the steps of a row cost, for the draft model and the constraints of a space.
