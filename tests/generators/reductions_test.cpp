@@ -426,7 +426,9 @@ TEST_F(Rows, MeansOfImagesWaitForFewTransfers) {
 TEST_F(Rows, BlocksThatEndInsideAVectorAreLikeOthers) {
     const auto evaluate = [&](const char *op, const std::string &shape, const char *dims, int64_t rows, int64_t chunk) {
         const Evaluator evaluator(find_operator(op).workload({{"shape", shape}, {"dim", dims}}), machine);
-        const Point point = {{"rows", rows}, {"chunk", chunk}, {"row_unroll", 1}, {"vector_unroll", 1}, {"grouped", 0}};
+        Point point = evaluator.workload().naive_point(machine);
+        point.set("rows", rows);
+        point.set("chunk", chunk);
         if (!violation(evaluator.workload().space(machine), point).empty()) return int64_t{0};  // small pads
         EXPECT_EQ(evaluator.verify(point), "") << op << " of " << shape;
         return evaluator.evaluate(point).cycles;
