@@ -258,45 +258,6 @@ TEST(EvenStarts, AreEarlierWhereTheLastGroupWouldEndBehindTheLoop) {
     EXPECT_EQ(starts_of_tiles(24), (std::vector<int>{2, 4, 7, 10})) << "no closer than DRAM serves them";
 }
 
-// Eight groups of 256 beats beside a loop that loads weights, which takes at least 64 cycles an iteration: where DRAM is busy
-// for most of it, they have all iterations but the one of a result, two pads at a time.
-TEST(EvenStarts, HaveTheWholeLoopWhereItLoadsWeightsAndDramIsBusy) {
-    for (const bool busy : {true, false}) {
-        Fixture f;
-        Rings rings(f.kernel, false);
-        TransferCode code(f.kernel, rings);
-        codegen::Run run{{}, 8, 32, 4096};
-        for (int pad = 0; pad < 4; pad++) run.group.push_back({pad, 0, pad * 4096, 32, 32, 32});
-        const Channel c = code.channel(f.copy, run);
-        Loop hot;
-        hot.extent = busy ? 32 : 64;
-        for (int weight = 0; weight < 32; weight++) {
-            Op load;
-            load.opcode = Opcode::lw_vi;
-            hot.body.push_back(load);
-        }
-        Body body;
-        start_evenly(f.kernel, {{c, {}, 0, {}}}, 1, hot, code, body);
-        Scalars scalars;
-        for (const Node &node : body) scalars.run(*node.op);
-        Body branches(std::make_move_iterator(hot.body.begin() + 32), std::make_move_iterator(hot.body.end()));
-        std::set<size_t> together;
-        int64_t first = -1, last = -1;
-        for (int64_t i = 0; i < hot.extent; i++) {
-            const size_t before = scalars.started.size();
-            scalars.iteration(branches);
-            if (scalars.started.size() == before) continue;
-            together.insert(scalars.started.size() - before);
-            if (first < 0) first = i;
-            last = i;
-        }
-        EXPECT_EQ(scalars.started.size(), 32u);
-        EXPECT_EQ(together, (std::set<size_t>{busy ? 2u : 4u}));
-        EXPECT_EQ(first, busy ? 1 : 8);
-        EXPECT_EQ(last, busy ? 30 : 57);
-    }
-}
-
 TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
     Fixture f;
     Rings rings(f.kernel, false);
