@@ -17,7 +17,7 @@ using TensorData = std::vector<uint16_t>;  // bf16 patterns, row-major
 // them.
 std::vector<uint64_t> place_tensors(const KernelDefinition &kernel, const Machine &machine);
 
-// For RunOptions::left_in_pads: a NaN, which shows wherever a kernel takes in what others left.
+// For RunOptions::left_behind: a NaN, which shows wherever a kernel takes in what others left.
 constexpr uint16_t left_by_others = 0x7FC0;
 
 struct KernelRun {

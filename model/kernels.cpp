@@ -74,8 +74,8 @@ std::vector<TensorData> right_results(const Workload &workload, const Machine &m
     return workload.host_result(machine, inputs);
 }
 
-// What is wrong with the results of a run on random values with special ones among them, or "". Error if nobody can say what is
-// right.
+// What is wrong with the results of a run on random values with special ones among them, and on normal ones where those show
+// little, or "". Error if nobody can say what is right.
 std::string wrong_results(const Routine &routine, const Workload &workload, const Machine &machine) {
     constexpr uint32_t parameters = 0x400;  // behind the words that run_kernel() writes, which routines do not read
     constexpr uint64_t data_seed = 1;
@@ -87,16 +87,19 @@ std::string wrong_results(const Routine &routine, const Workload &workload, cons
     codegen::CompiledKernel compiled;
     compiled.program = stitch({{routine}, {{{std::move(call)}}}, parameters}).program;
     RunOptions options;
-    options.left_in_pads = left_by_others;
+    options.left_behind = left_by_others;
     // A functional machine aborts where a scalar operation overflows.
-    const std::vector<TensorData> inputs =
-        random_inputs(tensors.inputs, machine.timed() ? DataSet::Special : DataSet::Bounded, data_seed);
-    const KernelRun run = run_kernel(tensors, compiled, machine, inputs, options);
-    if (!run.result.ok) return run.result.error;
-    if (!run.outside_untouched) return "the program wrote outside its tensors";
-    const std::vector<TensorData> wanted = right_results(workload, machine, inputs, options);
-    for (size_t i = 0; i < wanted.size(); i++)
-        if (std::string differs = difference(tensors.outputs[i], run.outputs[i], wanted[i]); !differs.empty()) return differs;
+    for (const DataSet set : {machine.timed() ? DataSet::Special : DataSet::Bounded, DataSet::Normal}) {
+        const std::vector<TensorData> inputs = random_inputs(tensors.inputs, set, data_seed);
+        const KernelRun run = run_kernel(tensors, compiled, machine, inputs, options);
+        if (!run.result.ok) return run.result.error;
+        if (!run.outside_untouched) return "the program wrote outside its tensors";
+        const std::vector<TensorData> wanted = right_results(workload, machine, inputs, options);
+        for (size_t i = 0; i < wanted.size(); i++)
+            if (std::string differs = difference(tensors.outputs[i], run.outputs[i], wanted[i]); !differs.empty())
+                return differs;
+        if (!shows_little(wanted)) break;
+    }
     return "";
 }
 

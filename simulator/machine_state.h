@@ -85,8 +85,9 @@ public:
 
     // Registers, pads and weights as at reset; data memory stays.
     void reset();
-    // Every element of the pads gets this bf16 pattern.
-    void fill_pads(uint16_t pattern);
+    // Every element of the pads and of the vector registers gets this bf16 pattern, scalar registers and masks two of it, but
+    // for v0, x0 and m0.
+    void leave(uint16_t pattern);
 
     // Byte address of the packet that executes; outside 32 bits only on the functional machine.
     int64_t pc = 0;

@@ -144,7 +144,7 @@ void Simulator::read_memory(uint64_t address, std::span<uint8_t> bytes) const {
 RunResult Simulator::run(const RunOptions &options) {
     Impl &impl = *impl_;
     impl.state.reset();
-    if (options.left_in_pads != 0) impl.state.fill_pads(options.left_in_pads);
+    if (options.left_behind != 0) impl.state.leave(options.left_behind);
     impl.decode();
     if (impl.is_hardware()) {
         impl.state.bytes.mark();

@@ -55,8 +55,9 @@ struct RunOptions {
     uint64_t cycle_limit = UINT64_MAX;
     // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
     bool per_packet = false;
-    // What the pads hold at first, a bf16 pattern in every element: after other programs they hold anything.
-    uint16_t left_in_pads = 0;
+    // What pads and registers hold at first, a bf16 pattern in every element (MachineState::leave): after other programs they
+    // hold anything.
+    uint16_t left_behind = 0;
     // Told of everything that happens, as it happens (simulator/timing/observer.h). Hardware machines, fast model.
     timing::Observer *observer = nullptr;
 };

@@ -110,6 +110,29 @@ TEST_F(Measurement, VerificationFindsAWrongSpecialValue) {
     EXPECT_THAT(evaluator.verify(point), StartsWith("against the unoptimized program, "));
 }
 
+// The only result is often NaN or infinite with special values, and as near to float64 in another order of its sums.
+TEST_F(Measurement, VerificationFindsOtherBitsOfNormalValuesWhereSpecialOnesHideThem) {
+    const auto right = gemm_workload("1x1x4000"), other = gemm_workload("1x1x4000", {{"sums", "blocked"}});
+    const auto wrong = std::make_shared<WrongWorkload>(
+        right, [&](const Machine &machine, const Point &point) { return other->build(machine, point); });
+    Random random(10);
+    const Point point = *sample(other->space(machine), random);
+    int hidden = 0;
+    for (uint64_t seed = 1; seed <= 7; seed++) {
+        const Evaluator evaluator(wrong, machine, seed);
+        EXPECT_THAT(evaluator.verify(point), StartsWith("against the unoptimized program, ")) << seed;
+        hidden += shows_little(right->host_result(machine, evaluator.inputs(DataSet::Special))) ? 1 : 0;
+    }
+    EXPECT_GT(hidden, 0);
+}
+
+TEST(SpecialValues, ShowLittleWhereMostResultsAreNotFinite) {
+    constexpr uint16_t one = 0x3F80, infinity = 0x7F80, minus_infinity = 0xFF80, nan = 0x7FC0;
+    EXPECT_FALSE(shows_little({{one, one}, {infinity, nan}}));
+    EXPECT_TRUE(shows_little({{one, minus_infinity, infinity}}));
+    EXPECT_FALSE(shows_little({{}}));
+}
+
 // fsim aborts where a scalar sum overflows: such a sum has no result there, with or without optimization.
 TEST_F(Measurement, SpecialValuesAreBoundedWhereSumsOverflow) {
     const auto workload = std::shared_ptr<const Workload>(find_operator("sum").workload({{"shape", "37x38"}}));

@@ -38,7 +38,7 @@ void expect_models_agree(const KernelDefinition &kernel, const codegen::Compiled
     constexpr uint64_t most_cycles = 200'000;
     if (!machine.timed() || fast.result.counters.cycles > most_cycles) return;
     const KernelRun reference =
-        run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference, .left_in_pads = left_by_others});
+        run_kernel(kernel, compiled, machine, inputs, {.model = TimingModel::Reference, .left_behind = left_by_others});
     EXPECT_TRUE(reference.result.ok) << what << " in the reference model: " << reference.result.error;
     EXPECT_EQ(reference.result.counters, fast.result.counters) << what << ": the timing models disagree";
     EXPECT_EQ(reference.outputs, fast.outputs) << what << ": the timing models disagree";
@@ -59,7 +59,7 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
                 ADD_FAILURE() << what << ": packet at " << packet.address << ": " << *broken;
                 return {};
             }
-        const KernelRun run = run_kernel(kernel, compiled, machine, inputs, {.left_in_pads = left_by_others});
+        const KernelRun run = run_kernel(kernel, compiled, machine, inputs, {.left_behind = left_by_others});
         EXPECT_TRUE(run.outside_untouched) << what << " writes outside its tensors";
         if (!run.result.ok) {
             ADD_FAILURE() << what << " is refused by rule " << run.result.rule << ": " << run.result.error;

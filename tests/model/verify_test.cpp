@@ -65,6 +65,20 @@ TEST_F(Verify, AScheduleWithWrongResultsGivesWayToTheNext) {
     EXPECT_TRUE(later.kernels().back().verified);
 }
 
+// A NaN among all that a sum takes in makes it one, whatever else is wrong.
+TEST_F(Verify, NormalValuesShowWhatSpecialOnesHide) {
+    const auto along_both = [](const std::string &name) {
+        return find_operator(name).workload_of({{"x", {16, 96}}}, {{"dim", "0,1"}});
+    };
+    const Operator &mean = find_operator("mean");
+    const std::shared_ptr<const Workload> sum = along_both("sum");
+    const auto workload = std::make_shared<WrongWorkload>(
+        along_both("mean"), [&](const Machine &on, const Point &point) { return sum->build(on, point); });
+    KernelSet kernels(machine, {});
+    EXPECT_FALSE(kernels.verify({static_cast<int>(kernels.add(mean, workload))}));
+    EXPECT_THAT(kernels.notes(), ElementsAre(HasSubstr("gives wrong results and is passed over: 1 of 1 elements of Y differ")));
+}
+
 TEST_F(Verify, WhatIsKeptUnverifiedIsVerified) {
     const Point first = preferred();
     const auto workload = std::make_shared<WrongWorkload>(

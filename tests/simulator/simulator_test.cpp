@@ -58,7 +58,7 @@ TEST_P(OnMachine, RunsOnTensorsWrittenByTheHost) {
 }
 
 // Zeros at first, or what the options say that an earlier program left.
-TEST_P(OnMachine, PadsHoldWhatWasLeftInThem) {
+TEST_P(OnMachine, PadsAndRegistersHoldWhatWasLeftInThem) {
     constexpr uint16_t two = 0x4000;
     simulator_.load(assemble(add_words));
     const auto last = [&] {
@@ -67,10 +67,17 @@ TEST_P(OnMachine, PadsHoldWhatWasLeftInThem) {
         return shipped(GetParam()).timed() ? bf16_float(state.pad_halves(pad, row)[lanes - 1])
                                            : state.pad_floats(pad, row)[lanes - 1];
     };
-    ASSERT_TRUE(simulator_.run({.left_in_pads = two}).ok);
+    const MachineState &state = simulator_.state();
+    ASSERT_TRUE(simulator_.run({.left_behind = two}).ok);
     EXPECT_EQ(last(), 2);
+    EXPECT_EQ(state.v[200][lanes - 1], 2);
+    EXPECT_EQ(state.x[200], 0x40004000u);
+    EXPECT_EQ(state.m[9], 0x40004000u);
+    EXPECT_EQ(state.v[0][0], 0);
+    EXPECT_EQ(state.m[0], 0xFFFFFFFFu);
     ASSERT_TRUE(simulator_.run().ok);
     EXPECT_EQ(last(), 0);
+    EXPECT_EQ(state.v[200][lanes - 1], 0);
 }
 
 TEST_P(OnMachine, EveryRunIsTheSame) {
