@@ -82,6 +82,10 @@ std::vector<Times> late_times_of(const Kernel &kernel, const std::vector<SpreadT
     return times;
 }
 
+bool loads_weights(const Loop &hot) {
+    return std::ranges::any_of(hot.body, [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
+}
+
 // One distance for the groups of all, of which the last one starts a distance before the end.
 struct EvenStarts {
     int64_t start = 0, iterations = 0, groups = 0;
@@ -120,17 +124,39 @@ bool have_a_pad_each(const std::vector<SpreadTransfer> &transfers) {
     });
 }
 
+int64_t beats_of_all(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles) {
+    int64_t beats = beats_of(first_tiles, *kernel.machine);
+    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
+    return beats;
+}
+
+// Is DRAM busy for most of a loop that loads weights, which takes at least what these and the rows between two of their loads
+// take?
+bool is_busy(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const Loop &hot) {
+    constexpr double most = 0.8;
+    if (!kernel.machine->timed() || !loads_weights(hot)) return false;
+    const auto is_of_array = [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Array; };
+    const int64_t array = std::ranges::count_if(hot.body, is_of_array);
+    return static_cast<double>(beats_of_all(kernel, transfers, {})) >=
+           most * static_cast<double>(hot.extent * (array + kernel.machine->sa.switch_spacing));
+}
+
 // Earlier where what the last group brings would come behind the loop: with as much in front as a result needs, which begins in
 // so many iterations, and then, of tiles that have a pad each, at the distance at which DRAM serves them. Not in loops that
 // load weights, whose first turns results share: with partial sums of the array products of 256 and 512 cubed take 1 to 2 %
-// longer so.
+// longer so. Where DRAM is busy for most of such a loop it has all of it but the iterations of a result.
 EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, const Loop &hot,
                    EvenStarts starts) {
     constexpr int64_t least_in_front = 2, cycles_of_beat = 2;  // of one bank group
     const int64_t in_front = std::max(of_result, least_in_front);
     const Machine &machine = *kernel.machine;
-    const auto loads_weights = [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; };
-    if (!machine.timed() || starts.start < 1 || std::ranges::any_of(hot.body, loads_weights)) return starts;
+    if (!machine.timed() || starts.start < 1) return starts;
+    if (is_busy(kernel, transfers, hot)) {
+        // Behind the last group its second half starts: in an iteration that is sure to run, too.
+        const int64_t start = std::min(starts.start, std::max<int64_t>(1, of_result)), all = sure_iterations(hot) - start;
+        return all < starts.groups ? starts : EvenStarts{start, all, starts.groups};
+    }
+    if (loads_weights(hot)) return starts;
     const int64_t interval = interval_of(kernel, hot), beats = beats_of(transfers.back().channel.run.group, machine),
                   takes = machine.sdma.setup + machine.dram.complete + cycles_of_beat * beats;
     int64_t late = starts.last() + ceil_div(takes, interval) - sure_iterations(hot);
@@ -200,13 +226,13 @@ std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
 }
 
 // Where transfers take longer than what computes beside them, each group as its halves: while one half's engines begin, DRAM
-// serves the other.
+// serves the other. Not those of a loop further out, whose groups one register counts.
 void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &times, const Kernel &kernel) {
     std::vector<SpreadTransfer> parts;
     std::vector<Times> parts_times;
     for (size_t i = 0; i < transfers.size(); i++) {
         const int64_t groups = groups_of(transfers[i]), distance = times[i].span / groups;
-        const bool divides = groups > 1 && distance > 1 &&
+        const bool divides = groups > 1 && distance > 1 && !transfers[i].left.defined() &&
                              static_cast<int64_t>(transfers[i].channel.run.group.size()) == kernel.machine->pad.count &&
                              kernel.machine->pad.count % 2 == 0;
         std::vector<Channel> channels =
@@ -219,6 +245,14 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
     }
     transfers = std::move(parts);
     times = std::move(parts_times);
+}
+
+// Each half is a branch in every iteration, and the last one starts half a distance later.
+bool pay_in_halves(const std::vector<SpreadTransfer> &transfers) {
+    constexpr size_t most_branches = 4;
+    constexpr int64_t least_groups = 8;
+    return transfers.size() <= most_branches &&
+           std::ranges::all_of(transfers, [](const SpreadTransfer &t) { return groups_of(t) >= least_groups; });
 }
 
 // Returns the register that counts the groups of the last transfer, where it has several.
@@ -284,16 +318,6 @@ Reg start_at(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const
 
 int64_t sure_iterations(const Loop &hot) { return hot.extent - (most_stages_with_sides(hot) - 1); }
 
-namespace {
-
-int64_t beats_of_all(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles) {
-    int64_t beats = beats_of(first_tiles, *kernel.machine);
-    for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
-    return beats;
-}
-
-}  // namespace
-
 bool transfers_end_early(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers,
                          const std::vector<Tile> &first_tiles, const Loop &hot) {
     constexpr double most = 0.67;  // of its time
@@ -304,10 +328,8 @@ bool transfers_end_early(const Kernel &kernel, const std::vector<SpreadTransfer>
 bool transfers_bind(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles,
                     const Loop &hot) {
     constexpr double longer = 1.2;  // code out of line takes time, too
-    const int64_t beats = beats_of_all(kernel, transfers, first_tiles);
-    const bool weights = std::any_of(hot.body.begin(), hot.body.end(),
-                                     [](const Node &node) { return node.op && node.op->opcode == Opcode::lw_vi; });
-    return !weights && static_cast<double>(beats) >= longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
+    return !loads_weights(hot) && static_cast<double>(beats_of_all(kernel, transfers, first_tiles)) >=
+                                      longer * static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }
 
 bool can_spread(const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles, const Loop &hot,
@@ -325,7 +347,8 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
         std::swap(parts[0], parts[1]);
         std::swap(times[0], times[1]);
     }
-    if (transfers_bind(kernel, transfers, first_tiles, hot)) start_halves(parts, times, kernel);
+    if (transfers_bind(kernel, transfers, first_tiles, hot) || (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)))
+        start_halves(parts, times, kernel);
     start_at(kernel, parts, times, hot, code, body);
 }
 
@@ -350,10 +373,12 @@ bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &
 
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, Loop &hot,
                      const TransferCode &code, Body &body) {
-    const std::vector<Times> times =
-        in_time(kernel, transfers, of_result, hot, even_starts(transfers, hot)).times(transfers, hot);
-    start_at(kernel, transfers, times, hot, code, body);
-    return times.front().first;
+    std::vector<SpreadTransfer> parts = transfers;
+    std::vector<Times> times = in_time(kernel, transfers, of_result, hot, even_starts(transfers, hot)).times(transfers, hot);
+    const int64_t first = times.front().first;
+    if (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)) start_halves(parts, times, kernel);
+    start_at(kernel, parts, times, hot, code, body);
+    return first;
 }
 
 bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int64_t turns, const Loop &hot,

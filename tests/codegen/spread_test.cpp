@@ -3,7 +3,11 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
+
+#include <fmt/format.h>
 
 #include "codegen/rings.h"
 #include "codegen/spread.h"
@@ -256,6 +260,94 @@ TEST(EvenStarts, AreEarlierWhereTheLastGroupWouldEndBehindTheLoop) {
     EXPECT_EQ(starts_of_tiles(60, 8), (std::vector<int>{4, 6, 9, 11})) << "groups of a result leave up to there";
     EXPECT_EQ(starts_of_tiles(30), (std::vector<int>{2, 4, 6, 8})) << "closer, too";
     EXPECT_EQ(starts_of_tiles(24), (std::vector<int>{2, 4, 7, 10})) << "no closer than DRAM serves them";
+}
+
+// Groups of 256 beats, so many of them.
+Channel long_groups(const Fixture &f, TransferCode &code, int64_t groups) {
+    codegen::Run run{{}, groups, 32, 4096};
+    for (int pad = 0; pad < 4; pad++) run.group.push_back({pad, 0, pad * 4096 * groups, 32, 32, 32});
+    return code.channel(f.copy, run);
+}
+
+// A loop that loads weights, which takes at least 64 cycles an iteration.
+Loop loop_of_weights(int64_t extent) {
+    Loop hot;
+    hot.extent = extent;
+    for (int weight = 0; weight < 32; weight++) {
+        Op load;
+        load.opcode = Opcode::lw_vi;
+        hot.body.push_back(load);
+    }
+    return hot;
+}
+Body branches_of(Loop &hot) {
+    return Body(std::make_move_iterator(hot.body.begin() + 32), std::make_move_iterator(hot.body.end()));
+}
+
+// Where DRAM is busy for most of a loop that loads weights, transfers have all iterations but the one of a result, two pads at
+// a time, and all start however many iterations are left to the loop.
+TEST(EvenStarts, HaveTheWholeLoopWhereItLoadsWeightsAndDramIsBusy) {
+    for (const auto &[groups, extent, busy] :
+         {std::tuple{8, 32, true}, {16, 36, true}, {9, 31, true}, {12, 47, true}, {8, 64, false}}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const Channel c = long_groups(f, code, groups);
+        Loop hot = loop_of_weights(extent);
+        Body body;
+        start_evenly(f.kernel, {{c, {}, 0, {}}}, 1, hot, code, body);
+        const int64_t sure = sure_iterations(hot);
+        const Body branches = branches_of(hot);
+        for (const int64_t iterations : {sure, hot.extent}) {
+            SCOPED_TRACE(fmt::format("{} groups in {} of {} iterations", groups, iterations, extent));
+            Scalars scalars;
+            Body aim;
+            code.aim(c, true, {}, {}, {}, aim);
+            for (const Node &node : aim) scalars.run(*node.op);
+            for (const Node &node : body) scalars.run(*node.op);
+            std::set<size_t> together;
+            int64_t first = -1;
+            for (int64_t i = 0; i < iterations; i++) {
+                const size_t before = scalars.started.size();
+                scalars.iteration(branches);
+                if (scalars.started.size() == before) continue;
+                together.insert(scalars.started.size() - before);
+                if (first < 0) first = i;
+            }
+            EXPECT_EQ(first, busy ? 1 : 8);
+            EXPECT_EQ(*together.begin(), busy ? 2u : 4u);
+            std::map<int64_t, std::vector<int64_t>> groups_of_pad;  // pads by their place in memory
+            for (const auto &[row, memory] : scalars.started)
+                groups_of_pad[memory / 2 / (c.run.mem_step * groups)].push_back(row / 64 / c.run.row_step);
+            EXPECT_EQ(groups_of_pad.size(), 4u);
+            std::vector<int64_t> all(static_cast<size_t>(groups));
+            std::iota(all.begin(), all.end(), 0);
+            for (const auto &[pad, started] : groups_of_pad) EXPECT_EQ(started, all) << "pad " << pad;
+        }
+    }
+}
+
+// One register counts the groups of a loop further out: whole ones.
+TEST(EvenStarts, GroupsOfALoopFurtherOutAreNotHalved) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    const Channel outer = long_groups(f, code, 24);
+    const Reg left = f.kernel.scalar("left");
+    Loop hot = loop_of_weights(32);
+    Body body, aim;
+    start_evenly(f.kernel, {{outer, {}, 8, left}}, 1, hot, code, body);
+    const Body branches = branches_of(hot);
+    code.aim(outer, true, {}, {}, {}, aim);
+    Scalars scalars;
+    for (const Node &node : aim) scalars.run(*node.op);
+    scalars.set(left, 24);
+    for (int run = 0; run < 3; run++) {
+        for (const Node &node : body) scalars.run(*node.op);
+        for (int64_t i = 0; i < hot.extent; i++) scalars.iteration(branches);
+    }
+    EXPECT_EQ(scalars.started.size(), 24u * 4);
+    EXPECT_EQ(scalars.get(left), 0);
 }
 
 TEST(EvenStarts, GroupsOfALoopFurtherOutAreDividedAmongItsRuns) {
