@@ -93,10 +93,10 @@ private:
     // The order of placing: one after the other, highest first. Where iterations overlap, the rows of an unrolled loop are
     // placed one after the other, each at its own pace.
     void order_operations(const ScheduleGraph &graph, bool overlapping);
-    // Weights that lanes make in the iteration itself: loaded as soon as each is made they would be in the array for as long as
-    // lanes take for all of them, and for the distance between a row and the next weights. They have their places behind all
-    // that leads to them, one right after the other.
-    static std::vector<int> find_made_weights(const ScheduleGraph &graph);
+    // Weights that lanes make in the iteration itself, or that a single row meets beside more work of the lanes: loaded as soon
+    // as each is made they would be in the array for as long as lanes take for all of them, and for the distance between a row
+    // and the next weights. They have their places behind all that leads to them, one right after the other.
+    std::vector<int> find_made_weights(const ScheduleGraph &graph) const;
     void part_made_weights(const ScheduleGraph &graph);
     // The first cycle of one behind which the others need not wait for their vectors.
     int back_to_back(const ScheduleGraph &graph, int i) const;

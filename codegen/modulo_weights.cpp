@@ -1,4 +1,4 @@
-// Weights of the array that lanes make in the iteration that loads them.
+// Weights of the array that lanes make in the iteration that loads them, or that are beside other work of the lanes.
 #include <algorithm>
 #include <climits>
 #include <map>
@@ -6,18 +6,28 @@
 #include <set>
 
 #include "codegen/modulo_scheduler.h"
+#include "isa/vectors.h"
 
 namespace atalla::codegen {
 
-std::vector<int> ModuloScheduler::find_made_weights(const ScheduleGraph &graph) {
+std::vector<int> ModuloScheduler::find_made_weights(const ScheduleGraph &graph) const {
     std::vector<int> weights;
     bool made = false;
+    int64_t rows = 0, lane_operations = 0;
     for (size_t i = 0; i < graph.ops.size(); i++) {
+        const Unit unit = info(graph.ops[i].opcode).unit;
+        rows += graph.ops[i].opcode == Opcode::gemm_vv;
+        lane_operations += unit == Unit::Alu || unit == Unit::Mul;
         if (graph.ops[i].opcode != Opcode::lw_vi) continue;
         weights.push_back(static_cast<int>(i));
         for (int e : graph.in[i])
             made = made || (graph.edges[e].distance == 0 && is_lane_operation(graph.ops[graph.edges[e].from].opcode));
     }
+    // A row for each tile leaves the array time where two lane units have more to do.
+    constexpr int64_t lane_units = 2;
+    const auto loads = static_cast<int64_t>(weights.size()), tiles = loads / lanes;
+    const int64_t array = loads + rows + tiles * machine_.sa.switch_spacing;
+    made = made || (rows == tiles && lane_operations * static_cast<int64_t>(machine_.vec.ii) > lane_units * array);
     return made ? weights : std::vector<int>{};
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -111,8 +112,10 @@ public:
 
     Body rewrite() {
         check();
-        If again{kernel_.scalar("unknown"), Copied(kernel_, shared_registers())(code_), true};
+        const std::set<Reg> shared = shared_registers();
+        If again{kernel_.scalar("unknown"), Copied(kernel_, shared)(code_), true};
         take_for_numbers(code_);
+        forward_copies(code_, shared);
         mark_loads(code_);
         Body result;
         result.emplace_back(operation(Opcode::sub_vv, marks_, {zero_vector, zero_vector}, source_));
@@ -222,27 +225,89 @@ private:
         return std::nullopt;
     }
 
-    // Up to 32 vectors at a time, behind what the body does with them; of fewer the others are zeros. Exponentials are from 0
-    // to infinity, so that no infinities cancel each other.
-    void mark_loads(Body &body) {
-        Body marked;
-        std::vector<Reg> powers;
-        for (Node &node : body) {
-            if (node.loop) mark_loads(node.loop->body);
-            const Reg loaded = node.op && node.op->opcode == Opcode::vreg_ld ? node.op->dst : Reg{};
-            marked.push_back(std::move(node));
-            if (!loaded.defined()) continue;
-            powers.push_back(kernel_.vector("power"));
-            marked.emplace_back(operation(Opcode::expi_vi, powers.back(), {loaded}, source_));
+    // What is a copy of another value now is that value, where neither changes any more: several may read it.
+    void forward_copies(Body &body, const std::set<Reg> &shared) {
+        for (Node &node : body)
+            if (node.loop) forward_copies(node.loop->body, shared);
+        std::map<Reg, int> everywhere, here, written;
+        const auto mentions = [](const Op &op, std::map<Reg, int> &counts) {
+            for (const Reg r : {op.dst, op.mask, op.src[0], op.src[1], op.src[2]})
+                if (r.defined()) counts[r]++;
+        };
+        for_each_op(code_, [&](Op &op) { mentions(op, everywhere); });
+        for (const Node &node : body)
+            if (node.op) {
+                mentions(*node.op, here);
+                written[node.op->dst]++;
+            }
+        const auto is_own = [&](Reg r) { return !shared.contains(r) && here[r] == everywhere[r] && written[r] > 0; };
+        for (size_t at = 0; at < body.size(); at++) {
+            if (!body[at].op) continue;
+            const Op copy = *body[at].op;
+            const Reg from = copy.src[0], to = copy.dst;
+            if (copy.opcode != Opcode::sub_vv || copy.src[1] != zero_vector || copy.mask.defined() || copy.keeps_dst ||
+                !is_own(from) || !is_own(to) || written[to] > 1 ||
+                std::any_of(body.begin() + static_cast<std::ptrdiff_t>(at), body.end(),
+                            [&](const Node &node) { return node.op && node.op->dst == from; }))
+                continue;
+            for (Node &node : body)
+                if (node.op)
+                    for (Reg &source : node.op->src)
+                        if (source == to) source = from;
+            body[at].op.reset();
+            here[from] = everywhere[from] = here[from] + here[to];
         }
-        for (size_t first = 0; first < powers.size(); first += lanes) {
+        std::erase_if(body, [](const Node &node) { return !node.op && !node.loop; });
+    }
+
+    // Up to 32 vectors at a time, behind what the body does with them; of fewer the others are zeros. Exponentials are from 0
+    // to infinity, so that no infinities cancel each other. Where they would take longer than the other lanes do, the vectors
+    // themselves are weights, and come once more for it, since the body may change the registers where they were.
+    void mark_loads(Body &body) {
+        for (Node &node : body)
+            if (node.loop) mark_loads(node.loop->body);
+        const bool by_exponentials = exponentials_have_time(body);
+        Body marked;
+        std::vector<Op> again;
+        std::vector<Reg> marks;
+        for (Node &node : body) {
+            const std::optional<Op> load = node.op && node.op->opcode == Opcode::vreg_ld ? node.op : std::optional<Op>{};
+            marked.push_back(std::move(node));
+            if (!load) continue;
+            marks.push_back(kernel_.vector("mark"));
+            if (by_exponentials) {
+                marked.emplace_back(operation(Opcode::expi_vi, marks.back(), {load->dst}, source_));
+            } else {
+                again.push_back(*load);
+                again.back().dst = marks.back();
+            }
+        }
+        for (const Op &load : again) marked.emplace_back(load);
+        for (size_t first = 0; first < marks.size(); first += lanes) {
             for (size_t w = first; w < first + lanes; w++)
-                marked.emplace_back(operation(Opcode::lw_vi, {}, {w < powers.size() ? powers[w] : zero_vector}, source_));
+                marked.emplace_back(operation(Opcode::lw_vi, {}, {w < marks.size() ? marks[w] : zero_vector}, source_));
             const Reg sums = kernel_.vector("marks");
             marked.emplace_back(operation(Opcode::gemm_vv, sums, {ones_}, source_));
             marked.emplace_back(operation(Opcode::add_vv, marks_, {marks_, sums}, source_));
         }
         body = std::move(marked);
+    }
+    // Adder and multiplier share what they have to do. Whole copies mostly need not be (coalesce.cpp).
+    // Rows that do not go round the pads come from one, which has no time to bring them twice.
+    bool exponentials_have_time(const Body &body) const {
+        constexpr int64_t lane_units = 2;
+        int64_t lane_operations = 0, loads = 0;
+        for (const Node &node : body) {
+            if (!node.op) continue;
+            const Unit unit = info(node.op->opcode).unit;
+            const bool copies = node.op->src[1] == zero_vector && !node.op->mask.defined();
+            lane_operations += (unit == Unit::Alu || unit == Unit::Mul) && !copies;
+            if (node.op->opcode != Opcode::vreg_ld) continue;
+            loads++;
+            for (const auto &[atom, rows] : node.op->access->row.terms)
+                if (rows % kernel_.machine->pad.count != 0) return true;
+        }
+        return loads * lane_units <= lane_operations;
     }
 
     Kernel &kernel_;

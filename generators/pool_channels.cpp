@@ -1,6 +1,9 @@
 // Windows over images whose channels are innermost: lanes are channels.
 #include <algorithm>
+#include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "generators/long_sums.h"
@@ -22,10 +25,18 @@ namespace {
 // in the pads.
 bool framed(const PoolShape &shape, const Machine &machine) { return padded(shape) && machine.timed(); }
 
+// Results below each other in straight-line code.
+int64_t rows_of(const Point &point) { return point.contains("rows") ? point["rows"] : 1; }
+
+// Do results in straight-line code step over whole rounds of the pads along a row?
+bool steps_over_rounds(const PoolShape &shape, const Machine &machine, const Point &point) {
+    return point["unroll"] * shape.x.stride % machine.pad.count == 0 || point["unroll"] >= shape.x.results;
+}
+
 // Is the pad of each pixel known in straight-line code, so that they go round all pads?
 bool goes_round(const PoolShape &shape, const Machine &machine, const Point &point) {
     const bool one_frame = !framed(shape, machine) || point["tile_x"] >= shape.x.results;
-    return one_frame && point["vectors"] == 1 && point["unroll"] * shape.x.stride % machine.pad.count == 0;
+    return one_frame && point["vectors"] == 1 && steps_over_rounds(shape, machine, point);
 }
 
 // Columns of the pixels of a tile. Where results in straight-line code step over whole rounds of the pads, and in a tile that
@@ -33,8 +44,14 @@ bool goes_round(const PoolShape &shape, const Machine &machine, const Point &poi
 int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_x"], shape.x.results);
     const int64_t span = framed(shape, machine) ? PoolFrame(shape.x, tile).extent() : window_span(shape.x, tile);
-    return padded(shape) || point["unroll"] * shape.x.stride % machine.pad.count == 0 ? round_up(span, machine.pad.count)
-                                                                                      : span;
+    return padded(shape) || steps_over_rounds(shape, machine, point) ? round_up(span, machine.pad.count) : span;
+}
+
+// How often the innermost loop of maxima runs: over vectors of channels, or results beside each other, or those below each
+// other where that is at least twice as often, since a loop fills and drains each time.
+int64_t innermost_turns(int64_t vectors, int64_t across, int64_t down) {
+    const int64_t turns = vectors > 1 ? vectors : across;
+    return 2 * turns <= down ? down : turns;
 }
 
 bool looks_again(const Point &point) { return point.contains("second_look") && point["second_look"] != 0; }
@@ -48,6 +65,7 @@ public:
           tile_y_(static_cast<int>(std::min(point["tile_y"], shape.y.results))),
           vectors_(static_cast<int>(std::min(point["vectors"], shape.vectors()))),
           unroll_(static_cast<int>(std::min(point["unroll"], shape.x.results))),
+          rows_(static_cast<int>(rows_of(point))),
           channels_(static_cast<int>(shape.channels)),
           tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
           round_(goes_round(shape, machine, point)),
@@ -96,10 +114,8 @@ private:
         std::vector<SummingFunc> sums;
         Expr value;
         if (takes_columns(shape_)) {
-            // A maximum takes the place of a column that no window beside it has, and the others stay.
             maxima.emplace(
-                "", vars, static_cast<int>(ax.kernel), static_cast<int>(ay.kernel), sx, 0, static_cast<int>(own_column(ax)),
-                [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
+                vars, shape_, [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);
@@ -124,7 +140,7 @@ private:
         result_(vars) = shape_.epilogue.apply(value);
         schedule_output();
         if (maxima) {
-            maxima->schedule(LoopLevel(result_, Var("cv")), LoopLevel(result_, inner_));
+            maxima->schedule(LoopLevel(result_, loop_), LoopLevel(result_, inner_));
             return;
         }
         const bool straight = this->taps() <= most_unrolled_taps;
@@ -199,8 +215,11 @@ private:
                           *const along_y = tiles_differ                         ? "yo_unroll"
                                            : looks_again_ && tile_x_ == columns ? "yo_unchecked"
                                                                                 : "yo";
-        const Var xo(along_x), xi("xi"), yo(along_y), yi("yi"), co(fills_differ ? "co_unroll" : "co"), ci("ci"), cv("cv"),
-            cl("cl"), xu("x_unroll");
+        const char *const along_c = fills_differ                                            ? "co_unroll"
+                                    : looks_again_ && tile_x_ == columns && tile_y_ == rows ? "co_unchecked"
+                                                                                            : "co";
+        const Var xo(along_x), xi("xi"), yo(along_y), yi("yi"), co(along_c), ci("ci"), cv("cv"), cl("cl"), xu("x_unroll"),
+            yu("y_unroll");
         if (framed_)
             out_(c, x, y, i) = result_(c, x % tile_x_, y % tile_y_, x / tile_x_, y / tile_y_, i);
         else
@@ -226,23 +245,42 @@ private:
                 in_pads({bias_row_});
             }
         }
-        result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).reorder(cl, cv, x, y).vectorize(cl);
-        inner_ = cv;
-        if (unroll_ == 1) return;
+        result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).vectorize(cl);
         // Side by side they share pixels and factors, and the vectors of channels are one loop.
-        result_.split(x, x, xu, unroll_).reorder(cl, xu, cv, x, y);
-        inner_ = xu;
+        std::vector<Var> loops = {cv, x, y};
+        if (takes_columns(shape_)) {
+            const int64_t across = tile_x_ / unroll_, down = tile_y_ / rows_, turns = innermost_turns(vectors_, across, down);
+            if (turns == down && turns != across)
+                loops = {y, cv, x};
+            else if (vectors_ == 1)
+                loops = {x, cv, y};
+        }
+        std::vector<VarOrRVar> order = {cl};
+        if (unroll_ > 1) {
+            result_.split(x, x, xu, unroll_);
+            order.emplace_back(xu);
+        }
+        if (rows_ > 1) {
+            result_.split(y, y, yu, rows_);
+            order.emplace_back(yu);
+        }
+        loop_ = loops.front();
+        inner_ = unroll_ > 1 ? xu : rows_ > 1 ? yu : loop_;
+        order.insert(order.end(), loops.begin(), loops.end());
+        result_.reorder(order);
+        // Which of a pair a window is must be known.
+        if (takes_columns(shape_) && all_pairs(shape_.x)) result_.unroll(xu);
     }
 
     const PoolShape &shape_;
     const Machine &machine_;
-    int tile_x_, tile_y_, vectors_, unroll_, channels_;
+    int tile_x_, tile_y_, vectors_, unroll_, rows_, channels_;
     int tile_columns_;
     bool round_, framed_;  // pixels go round the pads; tiles have a frame
     bool looks_again_;     // for NaN, where the array has found that there are some
     const PoolFrame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, l{"l"}, t{"t"};
-    Var inner_{"cv"};
+    Var inner_{"cv"}, loop_{"cv"};  // around a window, and around all in straight-line code
     Func pixels_{"pixels"}, result_{"result"}, factors_{"factors"}, bias_row_{"bias_row"}, out_{"Y"};
     ImageParam weights_ = tensor("F", {shape_.channels, taps()}), bias_ = tensor("bias", {shape_.channels});
 };
@@ -269,11 +307,22 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
     return fit_pads(machine, uses);
 }
 
+// Lane operations of the results in straight-line code, each of which lets NaN through.
+int64_t operations_of(const PoolShape &shape, const Point &point) {
+    constexpr int64_t of_step = 4;
+    const int64_t unroll = point["unroll"], rows = rows_of(point);
+    if (!takes_columns(shape)) return window_operations(shape, unroll);
+    return of_step * (shared_columns(shape.x, unroll) * steps_of_pairs(shape.y, rows) + rows * steps_of_pairs(shape.x, unroll));
+}
+
 // May NaN be looked for by the array first?
 bool finds_nan_later(const PoolShape &shape, const Machine &machine) { return machine.timed() && shape.kind == Pooling::Max; }
 
 Point single_results(const PoolShape &shape, const Machine &machine) {
-    Point point = {{"tile_x", 1}, {"tile_y", 1}, {"vectors", 1}, {"unroll", 1}};
+    const bool pairs_beside = takes_columns(shape) && all_pairs(shape.x), pairs = takes_columns(shape) && all_pairs(shape.y);
+    const int64_t columns = pairs_beside ? 2 : 1, rows = pairs ? 2 : 1;
+    Point point = {{"tile_x", columns}, {"tile_y", rows}, {"vectors", 1}, {"unroll", columns}};
+    if (pairs) point.set("rows", rows);
     if (finds_nan_later(shape, machine)) point.set("second_look", 0);
     return point;
 }
@@ -292,25 +341,47 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
     std::vector<int64_t> vectors = {1}, unrolls;
     if (shape.vectors() > 1) vectors.push_back(shape.vectors() % 2 == 0 ? 2 : shape.vectors());
     if (shape.vectors() > vectors.back()) vectors.push_back(shape.vectors());
-    constexpr int64_t most_unrolled = 8, most_code = 160;
-    for (int64_t unroll = 1; unroll <= std::min(most_unrolled, shape.x.results); unroll++) unrolls.push_back(unroll);
+    constexpr int64_t most_unrolled = 8, most_code = 160, most_code_unchecked = 250;
+    const bool pairs_beside = takes_columns(shape) && all_pairs(shape.x), pairs = takes_columns(shape) && all_pairs(shape.y);
+    const auto straight = [&](bool in_pairs, int64_t most, int64_t results) {
+        std::vector<int64_t> values;
+        for (int64_t n = in_pairs ? 2 : 1; n <= std::min(most, results); n += in_pairs ? 2 : 1) values.push_back(n);
+        return values;
+    };
+    unrolls = straight(pairs_beside, pairs_beside ? 2 * most_unrolled : most_unrolled, shape.x.results);
     Space space;
     space.parameter("tile_x", "results along x in the pads at a time", tiles(shape.x.results))
         .parameter("tile_y", "results along y in the pads at a time", tiles(shape.y.results))
         .parameter("vectors", "vectors of channels in the pads at a time", vectors)
         .parameter("unroll", "results in straight-line code", unrolls);
+    if (pairs) {
+        space.parameter("rows", "results below each other in straight-line code",
+                        straight(true, most_unrolled, shape.y.results));
+        space.constraint(
+            "whole rows", {"tile_y", "rows"}, "The results in straight-line code divide those of a tile, and these all.",
+            [=](const Point &point) { return point["tile_y"] % point["rows"] == 0 && shape.y.results % point["tile_y"] == 0; });
+    }
+    if (pairs_beside)
+        space.constraint("whole columns", {"tile_x"}, "Tiles divide the results.",
+                         [=](const Point &point) { return shape.x.results % point["tile_x"] == 0; });
     if (finds_nan_later(shape, machine)) {
         space.parameter("second_look", "NaN are passed over, and looked for where the array has found that there are some",
                         {0, 1});
-        space.constraint(
-            "second look", {"second_look", "tile_x", "tile_y"}, "Several tiles are alike.", [=](const Point &point) {
-                return point["second_look"] == 0 || point["tile_x"] < shape.x.results || point["tile_y"] < shape.y.results;
-            });
+        space.constraint("second look", {"second_look", "tile_x", "tile_y", "vectors"}, "Several tiles are alike.",
+                         [=](const Point &point) {
+                             const bool blocks_alike = shape.channels % lanes == 0 && point["vectors"] < shape.vectors();
+                             return point["second_look"] == 0 || point["tile_x"] < shape.x.results ||
+                                    point["tile_y"] < shape.y.results || blocks_alike;
+                         });
     }
     space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
                      [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
-    space.constraint("code", {"unroll"}, "Straight-line code fits the instruction cache.", [=](const Point &point) {
-        return point["unroll"] == 1 || window_operations(shape, point["unroll"]) <= most_code;
+    std::vector<std::string> of_code = {"unroll"};
+    if (pairs) of_code.emplace_back("rows");
+    if (finds_nan_later(shape, machine)) of_code.emplace_back("second_look");
+    space.constraint("code", of_code, "Straight-line code fits the instruction cache.", [=](const Point &point) {
+        return point["unroll"] * rows_of(point) == (pairs_beside ? 2 : 1) * (pairs ? 2 : 1) ||
+               operations_of(shape, point) <= (looks_again(point) ? most_code_unchecked : most_code);
     });
     space.constraint(
         "framed tiles", {"tile_x", "tile_y", "vectors"},
@@ -337,7 +408,7 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     for_each(space, [&](const Point &point) {
         const int64_t size = point["tile_x"] * point["tile_y"];
         // A tile that is filled goes round the pads in optimized code alone.
-        if (point["vectors"] == 1 && point["unroll"] == 1 && !looks_again(point) && size > most &&
+        if (point["vectors"] == 1 && point["unroll"] == best["unroll"] && !looks_again(point) && size > most &&
             (!padded(shape) || tile_fits(shape, machine, point, false))) {
             most = size;
             best = point;
@@ -347,7 +418,7 @@ Point naive_point_of(const PoolShape &shape, const Machine &machine) {
     return best;
 }
 
-// Single results fit most pads, which spares a search.
+// Single results, or pairs, fit most pads, which spares a search.
 bool takes(const PoolShape &shape, const Machine &machine) {
     if (shape.planes_outermost) return false;
     const Space space = space_of(shape, machine);
@@ -357,24 +428,31 @@ bool takes(const PoolShape &shape, const Machine &machine) {
 double draft_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones
     // of a row. The first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
-    constexpr double latency = 80, start = 1500, around_row = 60, around_tile = 120, half_rate = 2, vector_beats = 2;
-    const auto unroll = static_cast<double>(point["unroll"]),
-               tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]);
+    constexpr double latency = 80, start = 1500, around_loop = 60, around_tile = 120, half_rate = 2, vector_beats = 2;
+    const int64_t columns = point["tile_x"] / point["unroll"], below = point["tile_y"] / rows_of(point);
+    const auto straight = static_cast<double>(point["unroll"] * rows_of(point)),
+               tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]),
+               lane = static_cast<double>(machine.vec.ii) / 2;
     const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()),
                  tiles = results / tile;
-    double compute =
-        static_cast<double>(window_operations(shape, point["unroll"])) / unroll * static_cast<double>(machine.vec.ii) / 2;
+    double compute = static_cast<double>(operations_of(shape, point)) * lane;
+    const int64_t pixels = shared_columns(shape.x, point["unroll"]) * shared_columns(shape.y, rows_of(point));
     if (looks_again(point)) {
-        // Half the operations, beside exponentials of all pixels, which are tiles of weights.
-        constexpr double around_weights = 32;
-        const int64_t pixels = shared_columns(shape.x, point["unroll"]) * shape.y.kernel;
-        compute = std::max({compute / 2, static_cast<double>(pixels * machine.vec.ii) / unroll,
-                            static_cast<double>(tiles_of(pixels)) * (lanes + around_weights) / unroll});
+        // Half the operations, beside all pixels as tiles of weights.
+        constexpr double around_weights = 33;
+        compute = std::max(compute / 2, static_cast<double>(tiles_of(pixels)) * (lanes + around_weights));
     }
-    const double rows = tiles * static_cast<double>(point["tile_y"] * point["vectors"]);
-    const double transfers =
-        half_rate * vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
-    return start + results * compute + rows * (around_row + compute * unroll) + results * (unroll > 1 ? 0 : latency) +
+    // Pixels that do not go round the pads come from one.
+    if (machine.timed() && takes_columns(shape) && !goes_round(shape, machine, point))
+        compute = std::max(compute, static_cast<double>(pixels * machine.pad.read_ii));
+    const int64_t innermost = takes_columns(shape) ? innermost_turns(point["vectors"], columns, below) : columns;
+    const double loops = tiles * static_cast<double>(columns * below * point["vectors"]) / static_cast<double>(innermost);
+    // Transfers run beside the loops, but not all of them: a tile's results leave behind it. One pad brings pixels more slowly.
+    const double beats = vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
+    const double beside =
+        !takes_columns(shape) ? 0 : (innermost == columns ? 0.1 : 0.35) * (goes_round(shape, machine, point) ? 1 : 3);
+    const double transfers = half_rate * beats + tiles * beside * beats;
+    return start + results / straight * compute + loops * (around_loop + compute) + results * (straight > 1 ? 0 : latency) +
            tiles * around_tile + (machine.timed() ? transfers : 0);
 }
 

@@ -150,21 +150,6 @@ private:
         }
     }
 
-    // Do pairs of so many windows beside each other share a maximum that is worth making once?
-    static bool shares(const PoolAxis &axis, int64_t windows) { return windows > 1 && axis.kernel - axis.stride > 1; }
-    // The largest of a window's elements, which count from the first one of the first window: of what it shares with its
-    // neighbour, which straight-line code makes once for both, and of what is its own.
-    static Expr shared_maximum(const PoolAxis &axis, const Expr &window, const std::function<Expr(Expr)> &element) {
-        const int kernel = size(axis.kernel), stride = size(axis.stride);
-        const auto largest = [&](const Expr &first, int count) {
-            Expr value = element(first);
-            for (int i = 1; i < count; i++) value = larger_number(element(first + i), value);
-            return value;
-        };
-        const Expr pair = window / 2 * (2 * stride);
-        return larger_number(largest(pair + stride, kernel - stride), largest(pair + window % 2 * kernel, stride));
-    }
-
     Expr block() const { return o * together_ + b; }
     // The last bands may share some with those before.
     Expr first_band(const Expr &chunk) const {
@@ -202,8 +187,8 @@ private:
             return turned_(l, blocks_.parts == 1 ? y * width + clamp(at - padding, 0, width - 1) : at, z, t, c, b, o);
         };
         const auto window_element = [&](const Expr &tap) { return element(x * stride + tap); };
-        if (shares(shape_.x, blocks_.windows)) {
-            window_(l, x, y, z, t, c, b, o) = shared_maximum(shape_.x, x, element);
+        if (blocks_.windows > 1 && shares_pairs(shape_.x)) {
+            window_(l, x, y, z, t, c, b, o) = of_pair(shape_.x, x, window_element, larger_number);
         } else {
             window_(l, x, y, z, t, c, b, o) = window_element(own);
             if (kernel > 1) {
@@ -239,9 +224,9 @@ private:
             return across_(l, place(at, t * of_block + part, (z * size(blocks_.back_rows) + row) * stride + tap), b, o);
         };
         const Expr part = blocks_.parts == 1 ? Expr(0) : w / of_part, row = blocks_.parts == 1 ? w / of_part : Expr(0);
-        if (shares(shape_.y, blocks_.back_rows)) {
-            column_(l, w, z, t, b, o) =
-                shared_maximum(shape_.y, row, [&](const Expr &at) { return found(w % of_part, part, 0, at); });
+        if (blocks_.back_rows > 1 && shares_pairs(shape_.y)) {
+            column_(l, w, z, t, b, o) = of_pair(
+                shape_.y, row, [&](const Expr &tap) { return found(w % of_part, part, row, tap); }, larger_number);
         } else {
             column_(l, w, z, t, b, o) = found(w % of_part, part, row, 0);
             if (kernel > 1) {

@@ -43,22 +43,75 @@ Expr larger(const Expr &element, const Expr &so_far) {
 Expr sum_with(const Expr &element, const Expr &so_far) { return strict_float(so_far + element); }
 Expr larger_number(const Expr &element, const Expr &so_far) { return strict_float(max(element, so_far)); }
 
+bool shares_pairs(const PoolAxis &axis) { return !axis.adaptive && axis.kernel - axis.stride > 1; }
+
+bool all_pairs(const PoolAxis &axis) { return shares_pairs(axis) && axis.results % 2 == 0; }
+
+int64_t steps_of_pairs(const PoolAxis &axis, int64_t windows) {
+    return all_pairs(axis) ? ceil_div(windows, int64_t{2}) * (axis.kernel - axis.stride - 1) + windows * axis.stride
+                           : windows * (axis.kernel - 1);
+}
+
+Expr of_pair(const PoolAxis &axis, const Expr &window, const std::function<Expr(Expr)> &element, WindowStep step) {
+    const int kernel = static_cast<int>(axis.kernel), own = static_cast<int>(axis.stride), common = kernel - own;
+    const auto all = [&](const Expr &first, int count) {
+        Expr value = element(first);
+        for (int i = 1; i < count; i++) value = step(element(first + i), value);
+        return value;
+    };
+    return step(all((1 - window % 2) * own, common), all(window % 2 * common, own));
+}
+
 WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &vars, int columns, int rows, int stride,
-                           int start, int first, const std::function<Expr(Expr)> &element, Step step)
-    : window("window" + number), column_("column" + number), lane_(vars[0]) {
-    column_(vars) = element(0);
-    if (rows > 1) {
-        below_ = RDom(1, rows - 1, "below" + number);
-        column_(vars) = step(element(below_.x), column_(vars));
+                           int start, int first, const std::function<Expr(Expr)> &element, WindowStep step)
+    : window("window" + number), number_(number), column_("column" + number), lane_(vars[0]) {
+    define_columns(vars, rows, element, step);
+    define_windows(vars, columns, stride, start, first, step);
+}
+
+WindowMaxima::WindowMaxima(const std::vector<Var> &vars, const PoolShape &shape, const std::function<Expr(Expr)> &element,
+                           WindowStep step)
+    : window("window"), column_("column"), lane_(vars[0]) {
+    const PoolAxis &ax = shape.x, &ay = shape.y;
+    const int stride = static_cast<int>(ax.stride);
+    if (all_pairs(ay)) {
+        column_(vars) = of_pair(ay, vars[2], element, step);
+        column_.unroll(vars[2]);
+    } else {
+        define_columns(vars, static_cast<int>(ay.kernel), element, step);
     }
+    if (all_pairs(ax)) {
+        std::vector<Expr> at(vars.begin(), vars.end());
+        window(vars) = of_pair(
+            ax, vars[1],
+            [&](const Expr &column) {
+                at[1] = vars[1] * stride + column;
+                return column_(at);
+            },
+            step);
+        return;
+    }
+    // A maximum takes the place of a column that no window beside it has, and the others stay.
+    define_windows(vars, static_cast<int>(ax.kernel), stride, 0, static_cast<int>(own_column(ax)), step);
+}
+
+void WindowMaxima::define_columns(const std::vector<Var> &vars, int rows, const std::function<Expr(Expr)> &element,
+                                  WindowStep step) {
+    column_(vars) = element(0);
+    if (rows == 1) return;
+    below_ = RDom(1, rows - 1, "below" + number_);
+    column_(vars) = step(element(below_.x), column_(vars));
+}
+
+void WindowMaxima::define_windows(const std::vector<Var> &vars, int columns, int stride, int start, int first,
+                                  WindowStep step) {
     std::vector<Expr> at(vars.begin(), vars.end());
     at[1] = vars[1] * stride + start + first;
     window(vars) = column_(at);
-    if (columns > 1) {
-        beside_ = RDom(1, columns - 1, "beside" + number);
-        at[1] = vars[1] * stride + start + (beside_.x + first) % columns;
-        window(vars) = step(column_(at), window(vars));
-    }
+    if (columns == 1) return;
+    beside_ = RDom(1, columns - 1, "beside" + number_);
+    at[1] = vars[1] * stride + start + (beside_.x + first) % columns;
+    window(vars) = step(column_(at), window(vars));
 }
 
 void WindowMaxima::schedule(const LoopLevel &windows, const LoopLevel &one_window) {
