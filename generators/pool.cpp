@@ -80,6 +80,35 @@ struct Sharing {
     }
 };
 
+// From the first to behind the last element of a window that is in the image.
+struct Inside {
+    int64_t first, end;
+    Inside(const PoolAxis &axis, int64_t window)
+        : first(std::max<int64_t>(axis.first(window), 0)), end(std::min(axis.end(window), axis.size)) {}
+};
+
+// What the steps that lead to a window come to at least, each divided among the windows that may have it. They are a tree
+// whose leaves are the window's elements, and what is made of n of them has a box around it of n elements or more.
+double least_shares(const Sharing &along_x, const Inside &columns, const Sharing &along_y, const Inside &rows) {
+    const int64_t all = (columns.end - columns.first) * (rows.end - rows.first);
+    if (all <= 1) return 0;
+    std::vector<double> share(static_cast<size_t>(all) + 1, 1), least(share.size(), 0);
+    for (int64_t x = columns.first; x < columns.end; x++)
+        for (int64_t to_x = x; to_x < columns.end; to_x++)
+            for (int64_t y = rows.first; y < rows.end; y++)
+                for (int64_t to_y = y; to_y < rows.end; to_y++) {
+                    double &of_box = share[static_cast<size_t>((to_x - x + 1) * (to_y - y + 1))];
+                    of_box = std::min(of_box, 1 / static_cast<double>(along_x.common(x, to_x) * along_y.common(y, to_y)));
+                }
+    for (size_t n = share.size() - 1; n-- > 1;) share[n] = std::min(share[n], share[n + 1]);
+    for (size_t n = 2; n < least.size(); n++) {
+        least[n] = least[1] + least[n - 1];
+        for (size_t part = 2; part <= n / 2; part++) least[n] = std::min(least[n], least[part] + least[n - part]);
+        least[n] += share[n];
+    }
+    return least.back();
+}
+
 }  // namespace
 
 int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y) {
@@ -88,13 +117,15 @@ int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y) {
     const int64_t most = std::max<int64_t>(
         {1, along_x.most_common(1) * along_y.most_common(0), along_x.most_common(0) * along_y.most_common(1)});
     int64_t steps = 0;  // times `most`
+    double shares = 0;
     for (const auto &[row, rows] : along_y.windows(y))
         for (const auto &[column, columns] : along_x.windows(x)) {
+            const Inside in_x(x, column), in_y(y, row);
+            shares += static_cast<double>(rows * columns) * least_shares(along_x, in_x, along_y, in_y);
             // Elements of which no two are in another window, too: those that are in the fewest windows first.
             std::vector<std::pair<int64_t, int64_t>> elements, apart;
-            for (int64_t at_y = std::max<int64_t>(y.first(row), 0); at_y < std::min(y.end(row), y.size); at_y++)
-                for (int64_t at_x = std::max<int64_t>(x.first(column), 0); at_x < std::min(x.end(column), x.size); at_x++)
-                    elements.push_back({at_x, at_y});
+            for (int64_t at_y = in_y.first; at_y < in_y.end; at_y++)
+                for (int64_t at_x = in_x.first; at_x < in_x.end; at_x++) elements.push_back({at_x, at_y});
             const auto windows_of = [&](const auto &e) {
                 return along_x.common(e.first, e.first) * along_y.common(e.second, e.second);
             };
@@ -108,7 +139,8 @@ int64_t least_maximum_steps(const PoolAxis &x, const PoolAxis &y) {
             const auto all = static_cast<int64_t>(elements.size()), separate = static_cast<int64_t>(apart.size());
             if (all > 0) steps += rows * columns * ((most - 1) * (separate - 1) + all - 1);
         }
-    return ceil_div(steps, most);
+    constexpr double rounding = 1e-9;
+    return std::max(ceil_div(steps, most), static_cast<int64_t>(std::ceil(shares * (1 - rounding))));
 }
 
 // Does any window reach beyond the image?
