@@ -1,9 +1,7 @@
 // Windows over images whose channels are innermost: lanes are channels.
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "generators/long_sums.h"
@@ -338,7 +336,7 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
         if (values.back() != 1) values.push_back(1);
         return values;
     };
-    std::vector<int64_t> vectors = {1}, unrolls;
+    std::vector<int64_t> vectors = {1};
     if (shape.vectors() > 1) vectors.push_back(shape.vectors() % 2 == 0 ? 2 : shape.vectors());
     if (shape.vectors() > vectors.back()) vectors.push_back(shape.vectors());
     constexpr int64_t most_unrolled = 8, most_code = 160, most_code_unchecked = 250;
@@ -348,7 +346,8 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
         for (int64_t n = in_pairs ? 2 : 1; n <= std::min(most, results); n += in_pairs ? 2 : 1) values.push_back(n);
         return values;
     };
-    unrolls = straight(pairs_beside, pairs_beside ? 2 * most_unrolled : most_unrolled, shape.x.results);
+    const std::vector<int64_t> unrolls =
+        straight(pairs_beside, pairs_beside ? 2 * most_unrolled : most_unrolled, shape.x.results);
     Space space;
     space.parameter("tile_x", "results along x in the pads at a time", tiles(shape.x.results))
         .parameter("tile_y", "results along y in the pads at a time", tiles(shape.y.results))
