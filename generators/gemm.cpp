@@ -101,7 +101,8 @@ public:
           m_outer_(point["m_outer"] != 0),
           row_major_(point["b_row_major"] != 0),
           a_resident_(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks_ > 1),
-          b_resident_(point["b_resident"] != 0 && col_blocks_ > 1) {
+          b_resident_(point["b_resident"] != 0 && col_blocks_ > 1),
+          c_whole_(plan_.c_whole) {
         const int quantum = static_cast<int>(machine.pad.count);
         if (shape.prologue) {
             if (!shape.batch.empty() || in_passes() || (!makes_all() && !m_outer_))
@@ -127,6 +128,11 @@ public:
             throw Error("gemm: row_pass must divide the rows, and needs the sums in registers");
         if (in_passes() && (staged_ || !shape.operands.empty()))
             throw Error("gemm: the rows of an epilogue with operands pass in one");
+        if (c_whole_ && (shape.b_transposed || !b_resident_ || shape.addend || !shape.operands.empty() || staged_ ||
+                         shape.blocked_sums || shape.makes_rows() || reader != nullptr))
+            throw Error(
+                "gemm: results of all columns leave together where all of B is transposed first and no other tensor "
+                "comes with each block of them");
         for (const GemmOperand &operand : shape.operands) {
             operands_.emplace_back(operand.name + "_rows");
             operand_tensors_.push_back(tensor("in_" + operand.name, shape.operand_extents(operand)));
@@ -135,7 +141,12 @@ public:
 
     KernelDefinition build() {
         define_result();
-        define(out, args({n, m}), result()(args({n, m})));
+        if (c_whole_) {
+            define(Es, args({k, m, kt}), E(args({kt * lanes + k, m})));
+            define(out, args({n, m}), Es(args({n % lanes, m, n / lanes})));
+        } else {
+            define(out, args({n, m}), result()(args({n, m})));
+        }
         schedule_loops();
         schedule();
         KernelDefinition kernel;
@@ -162,7 +173,8 @@ private:
     const GemmPipeline &last() const { return reader_ != nullptr ? reader_->last() : *this; }
     // Where a block of columns, a block of rows and both together are computed.
     LoopLevel columns() const {
-        return reader_ == nullptr ? LoopLevel(out, no) : stages_all() ? LoopLevel(Es, kt) : LoopLevel(reader_->As, reader_->kt);
+        if (stages_all() || c_whole_) return {Es, kt};
+        return reader_ == nullptr ? LoopLevel(out, no) : LoopLevel(reader_->As, reader_->kt);
     }
     LoopLevel block_of_rows() const { return {last().out, last().mo}; }
     LoopLevel block() const { return m_outer_ ? columns() : block_of_rows(); }
@@ -172,7 +184,7 @@ private:
     std::string named(const char *name) const { return reader_ != nullptr ? reader_->named("inner_") + name : name; }
 
     // Tiles of columns stay where they are, so that the last one may have some alone.
-    bool partial_tiles() const { return reader_ != nullptr && n_size_ % lanes != 0; }
+    bool partial_tiles() const { return (reader_ != nullptr || c_whole_) && n_size_ % lanes != 0; }
     // All rows of A are made before the product.
     bool makes_all() const { return shape_.prologue && point_["prologue_rows"] > 0; }
     // Rows of A and of the result pass through the pads in parts of a block.
@@ -195,7 +207,8 @@ private:
 
     void define_operands() {
         const bool k_tail = k_tiles_ * lanes > k_size_;
-        const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1);
+        const Expr depth = kt * lanes + k, last_k = min(depth, k_size_ - 1), last_n = min(n, n_size_ - 1),
+                   row = whole_rounds_ ? min(m, m_size_ - 1) : Expr(m);
         if (inner_) inner_->define_result();
         if (shape_.makes_rows()) {
             // They are zeros where a row ends, whatever the tensors that make them have there.
@@ -203,19 +216,24 @@ private:
                                      : Internal::substitute(prologue_->n.name(), depth, shape_.prologue->element(*prologue_));
             define(As, ordered(k, m, kt, false), k_tail ? select(depth < k_size_, made, bf16(0.0f)) : made);
         } else if (k_tail)
-            define_within(As, ordered(k, m, kt, false), depth < k_size_, a(args({last_k, m}, &BatchDim::a)));
+            define_within(As, ordered(k, m, kt, false), whole_rounds_ ? depth < k_size_ && m < m_size_ : depth < k_size_,
+                          a(args({last_k, row}, &BatchDim::a)));
+        else if (whole_rounds_)
+            define(As, ordered(k, m, kt, false), select(m < m_size_, a(args({depth, row}, &BatchDim::a)), undef<BFloat>()));
         else
             define(As, ordered(k, m, kt, false), a(args({depth, m}, &BatchDim::a)));
 
         const std::vector<Expr> place = ordered(k, n, kt, row_major_);
         if (!shape_.b_transposed) {
+            const Expr column = nt * lanes + n;
             if (k_tail || n_size_ % lanes != 0)
-                define_within(Bk, args({n, k, kt}), depth < k_size_ && n < n_size_, b(args({last_n, last_k}, &BatchDim::b)));
+                define_within(Bk, args({n, k, kt, nt}), depth < k_size_ && column < n_size_,
+                              b(args({min(column, n_size_ - 1), last_k}, &BatchDim::b)));
             else
-                define(Bk, args({n, k, kt}), b(args({n, depth}, &BatchDim::b)));
+                define(Bk, args({n, k, kt, nt}), b(args({column, depth}, &BatchDim::b)));
             // Its rows as weights, and the rows of the identity through them.
             identity(k, i) = select(k == (machine_.timed() ? Expr(i) : i % lanes), bf16(1.0f), bf16(0.0f));
-            define(Wt, args({k, w, kt, nt}), Bk(args({nt * lanes + k, w, kt})));
+            define(Wt, args({k, w, kt, nt}), Bk(args({k, w, kt, nt})));
             define(Pt, args({k, n, kt}), 0.0f);
             Pt(args({k, n, kt})) +=
                 f32(identity(q, machine_.timed() ? n % lanes : Expr(n))) * f32(Wt(args({q, k, kt, n / lanes})));
@@ -324,9 +342,10 @@ private:
 
     void schedule_loops() {
         out.bound(n, 0, n_size_).bound(m, 0, m_size_);
-        // A transposed tile starts at a multiple of 32 columns; others may begin earlier at the end.
+        // A transposed tile starts at a multiple of 32 columns, and so do blocks of results that leave together; others may
+        // begin earlier at the end.
         out.split(n, no, ni, cols_,
-                  shape_.b_transposed || (b_resident_ && n_size_ % static_cast<int>(machine_.pad.count) == 0)
+                  shape_.b_transposed || (b_resident_ && !c_whole_ && n_size_ % static_cast<int>(machine_.pad.count) == 0)
                       ? TailStrategy::ShiftInwards
                       : TailStrategy::GuardWithIf);
         out.split(m, mo, mi, rows_, TailStrategy::ShiftInwards);
@@ -347,7 +366,7 @@ private:
 
     // Two slots where transfers can run ahead: on a machine that takes time for them.
     void two_slots(Func f, int64_t blocks) const {
-        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_ && !partial_tiles())
+        if (blocks * shape_.products() > 1 && machine_.timed() && !one_slot_ && (reader_ == nullptr || !partial_tiles()))
             f.hoist_storage_root().ring_buffer(2);
     }
 
@@ -400,7 +419,12 @@ private:
             Bs.vectorize(k, lanes);
             if (b_resident_) {
                 Bs.compute_root().bound(n, 0, col_blocks_ * lanes).split(n, nb, n, lanes).reorder(k, n, kt, nb);
-                Bk.compute_at(Bs, nb);
+                if (!c_whole_)
+                    Bk.compute_at(Bs, nb);
+                else if (batch_.size() > 0)
+                    Bk.compute_at(Bs, batch_.var(0));
+                else
+                    Bk.compute_root();
             } else {
                 Bs.bound_extent(n, lanes).reorder(k, n, kt);
                 if (whole_)
@@ -408,7 +432,7 @@ private:
                 else
                     Bk.compute_at(sums(), ro);
             }
-            if (whole_ && n_size_ % lanes == 0) two_slots(Bk, col_blocks_);
+            if (whole_ && (n_size_ % lanes == 0 || c_whole_)) two_slots(Bk, c_whole_ ? 1 : col_blocks_);
             const int weight_unroll = static_cast<int>(point_["weight_unroll"]);
             Wt.vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes).split(w, w, wi, weight_unroll);
             if (turns_inside_) {
@@ -453,12 +477,12 @@ private:
     }
 
     void schedule_product() {
-        if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : E);
+        if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : ending());
         if (k_outer_) return schedule_waiting_sums();
         if (!has_sums()) return;
         C.compute_at(block()).vectorize(n, lanes).bound_extent(n, lanes);
         if (has_updates()) schedule_updates();
-        if (ends_apart()) schedule_tile(W1, P1, E);
+        if (ends_apart()) schedule_tile(W1, P1, ending());
         if (shape_.blocked_sums) {
             C.update().reorder(n, m, rg).vectorize(n, lanes);
             G.compute_at(C, rg).vectorize(n, lanes).bound_extent(n, lanes);
@@ -501,6 +525,8 @@ private:
         in_registers({weights, product});
     }
 
+    // What the last k tile makes.
+    Func ending() const { return c_whole_ ? Es : E; }
     // What is added to with each k tile.
     Func sums() const { return shape_.blocked_sums ? G : C; }
 
@@ -531,8 +557,8 @@ private:
         // The last step of an inner product makes the rows of A themselves.
         std::vector<Func> steps = {E};
         if (staged_) steps.push_back(F);
-        if (reader_ != nullptr) steps.pop_back();
-        if (stages_all())
+        if (reader_ != nullptr || c_whole_) steps.pop_back();
+        if (stages_all() || c_whole_)
             Es.compute_at(block_of_rows())
                 .vectorize(k, lanes)
                 .bound_extent(k, lanes)
@@ -543,7 +569,10 @@ private:
                 step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, waiting_rows_);
         // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as
         // soon as they are made.
-        if (reader_ == nullptr && blocks > 1 && !in_passes() && (!k_alike_ || plan_.deferred)) two_slots(steps.back(), blocks);
+        if (c_whole_)
+            two_slots(Es, row_blocks_);
+        else if (reader_ == nullptr && blocks > 1 && !in_passes() && (!k_alike_ || plan_.deferred))
+            two_slots(steps.back(), blocks);
         if (staged_ && reader_ == nullptr) {
             const int quantum = static_cast<int>(machine_.pad.count);
             if (plan_.deferred)
@@ -581,24 +610,25 @@ private:
         // Sums that wait go round the pads.
         if (const int quantum = static_cast<int>(machine_.pad.count); k_outer_ && rows_ % quantum == 0)
             E.split(m, m, mu, quantum);
-        else if (point_["sums_in_registers"] == 0 && row_unroll > 1 && rows_ % row_unroll == 0) {
+        else if (point_["sums_in_registers"] == 0 && row_unroll > 1 && (rows_ % row_unroll == 0 || whole_rounds_)) {
+            const TailStrategy tail = whole_rounds_ ? TailStrategy::RoundUp : TailStrategy::Auto;
             for (Func f : shape_.blocked_sums ? std::vector<Func>{G, C} : std::vector<Func>{C}) {
-                if (has_sums()) f.split(m, m, mu, row_unroll);
-                if (has_updates()) f.update().split(m, m, mu, row_unroll);
+                if (has_sums()) f.split(m, m, mu, row_unroll, tail);
+                if (has_updates()) f.update().split(m, m, mu, row_unroll, tail);
             }
-            if (stages_all())
-                Es.split(m, m, mu, row_unroll);
+            if (stages_all() || c_whole_)
+                Es.split(m, m, mu, row_unroll, tail);
             else if (reader_ == nullptr || staged_)
-                E.split(m, m, mu, row_unroll);
+                E.split(m, m, mu, row_unroll, tail);
         }
-        if (stages_all())
+        if (stages_all() || c_whole_)
             in_pads({Es});
         else if (reader_ == nullptr || staged_)
             in_pads({E});
     }
     // A vector of n that serves all rows: with its block of columns; all of it at once where that may not be whole.
     void schedule_row(Func row) const {
-        if (reader_ != nullptr) {
+        if (reader_ != nullptr || c_whole_) {
             row.compute_root().bound(n, 0, col_blocks_ * lanes);
             return;
         }
@@ -650,8 +680,10 @@ private:
     const Point &point_;
     const GemmPlan plan_;
     const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
-    const bool whole_, k_outer_, m_outer_, row_major_, a_resident_, b_resident_;
+    const bool whole_, k_outer_, m_outer_, row_major_, a_resident_, b_resident_, c_whole_;
     const bool staged_ = shape_.staged;
+    // Loops over rows end behind the last one, where that makes whole rounds of the pads: those are of no result.
+    const bool whole_rounds_ = plan_.whole_rounds;
     int stored_rows_ = 0, waiting_rows_ = 0;
     const BatchVars<BatchDim> batch_{shape_.batch};
 

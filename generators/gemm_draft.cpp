@@ -233,6 +233,28 @@ double cache_packets(const Machine &machine) {
     return static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
 }
 
+// A last block of columns that are fewer has code of its own, and B as [k][n] then comes where it is waited for.
+bool has_fewer_last(const GemmShape &shape, const GemmPlan &plan, const Machine &machine) {
+    return !shape.b_transposed && shape.n % lanes != 0 && !plan.c_whole &&
+           !(plan.b_resident && shape.n % machine.pad.count == 0);
+}
+
+// What B as [k][n] adds to a block: its tiles are transposed for it, or for all blocks of its columns.
+double transposing_cycles(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point) {
+    if (shape.b_transposed) return 0;
+    const bool nest = !plan.turns_inside && !plan.b_resident, fewer_last = has_fewer_last(shape, plan, machine);
+    const double weight_loops = lanes / static_cast<double>(point["weight_unroll"]) - 1;
+    const double tile = (plan.turns_inside ? 0 : transposed_tile_cost + weight_loops * transposing_loop_cost) +
+                        (fewer_last ? 2 * lanes * lanes / first_bytes_per_cycle : 0);
+    return (tile * static_cast<double>(plan.k_tiles) + (nest ? transposing_nest_cost : 0) +
+            (fewer_last ? transfer_latency : 0)) /
+           (plan.m_outer && !plan.b_resident ? 1 : static_cast<double>(plan.row_blocks));
+}
+// Packets of the loops that transpose, where they are no part of the loop over k tiles.
+double nest_packets(const GemmShape &shape, const GemmPlan &plan) {
+    return shape.b_transposed || plan.turns_inside ? 0 : transposing_nest_code;
+}
+
 // One or two k tiles, each a loop over rows: the first one's sums wait in the pads, the last makes results.
 double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point) {
     const auto rows = static_cast<double>(plan.rows), unrolled = static_cast<double>(point["row_unroll"]),
@@ -250,8 +272,9 @@ double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine
     } else {
         last.work.adds += start.work.adds;
     }
-    block += loop(through_row_cost + shared_cycles(machine, last));
-    const double code = through_code + through_loop_code * (visits - 1) +
+    block += loop(through_row_cost + shared_cycles(machine, last)) + transposing_cycles(shape, plan, machine, point);
+    const double code = (has_fewer_last(shape, plan, machine) ? 2 : 1) * nest_packets(shape, plan) + through_code +
+                        through_loop_code * (visits - 1) +
                         unrolled * (through_row_code + through_operation_code * (static_cast<double>(all) - (visits - 1))),
                  again = missed_through * std::clamp(code - cache_packets(machine), 0.0, code / 2) * (blocks - 1);
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1,
@@ -284,9 +307,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);
     const double epilogue = epilogue_operations(shape);
-    // A last block of columns that are fewer has code of its own, and B as [k][n] then comes where it is waited for.
-    const bool fewer_last =
-        !shape.b_transposed && shape.n % lanes != 0 && !(plan.b_resident && shape.n % machine.pad.count == 0);
+    const bool fewer_last = has_fewer_last(shape, plan, machine);
     // A visit is the time between two loads of the weights, a block what ends with its results stored.
     const double per_row = machine.sa.psum_in ? 1 : static_cast<double>(machine.vec.ii);
     const double weight_loops = lanes / static_cast<double>(point["weight_unroll"]) - 1;
@@ -326,13 +347,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     }
     // The sums of a group end in a loop of their own, which adds them to those in the pads.
     if (shape.blocked_sums) block += static_cast<double>(shape.sum_groups()) * (array_overhead + rows * 2 * pad_row_cost);
-    if (!shape.b_transposed) {
-        const bool nest = !plan.turns_inside && !plan.b_resident;
-        const double tile = (plan.turns_inside ? 0 : transposed_tile_cost + weight_loops * transposing_loop_cost) +
-                            (fewer_last ? 2 * lanes * lanes / first_bytes_per_cycle : 0);
-        block += (tile * k_tiles + (nest ? transposing_nest_cost : 0) + (fewer_last ? transfer_latency : 0)) /
-                 (plan.m_outer && !plan.b_resident ? 1 : row_blocks);
-    }
+    block += transposing_cycles(shape, plan, machine, point);
 
     // All code is missed once. What does not fit the cache pushes out as much again: once a visit if its loop is that long,
     // once a block otherwise.
@@ -344,9 +359,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
                                                                     : std::clamp(beyond, 0.0, code.all / 2) *
                                                                           (code.straight ? missed_straight / missed_again : 1));
     if (two_codes) blocks_again += std::clamp(missed_of_both * (all_code - capacity), 0.0, all_code) * (passes - 1);
-    const double nest_code = !shape.b_transposed && !plan.turns_inside && (plan.b_resident || !plan.m_outer)
-                                 ? transposing_nest_code * (two_codes ? 2 : 1)
-                                 : 0;
+    const double nest_code = (plan.b_resident || !plan.m_outer ? nest_packets(shape, plan) : 0) * (two_codes ? 2 : 1);
     const double start = start_overhead + packet_miss(machine) * (all_code + nest_code),
                  computation = blocks * block + missed_again * packet_miss(machine) * std::max(visits_again, blocks_again);
 

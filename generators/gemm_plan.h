@@ -31,6 +31,8 @@ struct GemmPlan {
           visits(k_tiles - !alike),
           a_resident(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks > 1),
           b_resident(point["b_resident"] != 0 && col_blocks > 1),
+          c_whole(point.contains("c_whole") && point["c_whole"] != 0 && col_blocks > 1),
+          whole_rounds(point["rows"] > shape.m),
           ahead(machine.timed() && k_block == k_tiles),
           bias_at_once(slots == 1 && shape.starts_with_bias() && shape.n % lanes == 0) {}
 
@@ -55,6 +57,8 @@ struct GemmPlan {
     bool deferred;                // the epilogue runs beside the next block's product
     int64_t visits;               // of the array in the loop over k tiles
     bool a_resident, b_resident;  // all of it stays in the pads
+    bool c_whole;                 // results of all columns of a block of rows leave together
+    bool whole_rounds;            // the loops over the only block of rows go a few rows further, to whole rounds of the pads
     bool ahead;                   // operands come a block ahead, in two slots
     bool bias_at_once;            // all of the bias, which the first sums wait for, where operands come at once
 };

@@ -25,7 +25,17 @@ constexpr int64_t turning_registers = 32, waiting_registers = 13;
 // And what each row of an epilogue takes that runs beside the product.
 constexpr int64_t deferred_registers = 8;
 constexpr int64_t few_elements = 3 * 160 * 160;
-constexpr int64_t most_rows = 512, most_unrolled_rows = 32;
+constexpr int64_t most_rows = 512, most_unrolled_rows = 32, enough_rows = 16;
+
+// A and B, and at most a bias, are all that comes, and the sums are the results.
+bool is_plain(const GemmShape &shape) {
+    return !shape.makes_rows() && !shape.staged && !shape.blocked_sums && !shape.addend && shape.operands.empty();
+}
+
+// The loops over a single block of rows may go on to whole rounds of the pads.
+bool may_round(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && is_plain(shape) && shape.m > machine.pad.count;
+}
 
 // Block sizes that cut the rows into each possible number of blocks, with as little overlap between the last two as possible,
 // and as little as whole rounds of the pads allow.
@@ -36,10 +46,38 @@ std::vector<int64_t> row_values(const GemmShape &shape, const Machine &machine) 
         const int64_t rows = ceil_div(shape.m, blocks);
         if (rows > most_rows) continue;
         if (machine.timed()) values.insert(rows);  // small pads have no room for a tile that does not go round them
-        values.insert(std::min(shape.m, ceil_div(rows, round) * round));
+        values.insert(blocks == 1 && may_round(shape, machine) ? ceil_div(rows, round) * round
+                                                               : std::min(shape.m, ceil_div(rows, round) * round));
         if (rows <= round) break;
     }
     return {values.begin(), values.end()};
+}
+
+// Rows that straight-line code may have at once, of a block of so many: powers of two.
+std::vector<int64_t> powers_of_rows(int64_t rows, const Machine &machine) {
+    std::vector<int64_t> values;
+    for (int64_t unroll = std::max<int64_t>(machine.pad.count, 2); unroll <= most_unrolled_rows && rows % unroll == 0;
+         unroll *= 2)
+        values.push_back(unroll);
+    return values;
+}
+
+// Where no long block divides by one that is as long as a row takes through the array, as none of 100 rows or 200 does, other
+// divisors that are: up to so many rows, or none.
+int64_t most_divided_rows(const std::vector<int64_t> &blocks, const Machine &machine) {
+    constexpr int64_t long_block = 128, most = 52;
+    if (!machine.timed()) return 0;
+    const bool divides = std::any_of(blocks.begin(), blocks.end(), [&](int64_t rows) {
+        return rows >= std::min(long_block, blocks.back()) && rows % enough_rows == 0;
+    });
+    return divides ? 0 : most;
+}
+std::vector<int64_t> row_unrolls(int64_t rows, int64_t most_divided, const Machine &machine) {
+    std::vector<int64_t> values = powers_of_rows(rows, machine);
+    if (rows % enough_rows == 0) return values;
+    for (int64_t unroll = round_up(enough_rows, machine.pad.count); unroll <= most_divided; unroll += machine.pad.count)
+        if (rows % unroll == 0) values.push_back(unroll);
+    return values;
 }
 
 // What is little comes again in little time. The pads of each block of rows are those of the first.
@@ -58,6 +96,12 @@ bool may_defer(const GemmShape &shape, const Machine &machine) {
     constexpr int64_t few_tiles = 4;
     return machine.timed() && shape.staged && shape.k_tiles() >= few_tiles && !shape.blocked_sums && !shape.inner &&
            shape.n >= few_blocks * lanes;
+}
+
+// B as [k][n] with tiles that are not whole: as a whole it comes ahead all the same, and blocks of columns are alike.
+bool may_leave_whole(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && is_plain(shape) && !shape.b_transposed && shape.n > lanes &&
+           (shape.n % lanes != 0 || shape.k % lanes != 0);
 }
 
 // Where whole rows of k leave the pads no room for many rows of A.
@@ -88,9 +132,14 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     // The tiles before they are transposed, or, where all of them stay, the transposed ones of a block, if these do not stay in
     // registers; and the identity.
     if (!shape.b_transposed && machine.timed())
-        rows += (plan.b_resident ? slots(plan.col_blocks) : !plan.turns_inside) * lanes * plan.k_block + lanes;
-    rows += slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) *
-            (plan.waiting_rows() * leaves + plan.stored_rows * shape.addend);
+        rows += (plan.c_whole      ? slots(1) * plan.col_blocks
+                 : plan.b_resident ? slots(plan.col_blocks)
+                                   : !plan.turns_inside) *
+                    lanes * plan.k_block +
+                lanes;
+    rows += plan.c_whole ? slots(plan.row_blocks) * plan.col_blocks * plan.stored_rows
+                         : slots(plan.m_outer ? plan.col_blocks : plan.row_blocks) *
+                               (plan.waiting_rows() * leaves + plan.stored_rows * shape.addend);
     rows += plan.stored_rows * (plan.k_outer ? plan.col_blocks : !plan.sums_in_registers + shape.blocked_sums);
     const int64_t all = ceil_div(plan.col_blocks, machine.pad.count) * machine.pad.count,
                   vector = leaves ? machine.pad.count * slots(plan.col_blocks) : all;
@@ -108,10 +157,14 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
 Space gemm_space(const GemmShape &shape, const Machine &machine) {
     // Straight-line code goes round all pads, so that the pad of each of its accesses is known.
     const int64_t round = machine.pad.count;
-    std::vector<int64_t> weight_unrolls, row_unrolls = {1};
+    std::vector<int64_t> weight_unrolls;
+    const std::vector<int64_t> blocks_of_rows = row_values(shape, machine);
+    const int64_t most_divided = most_divided_rows(blocks_of_rows, machine);
+    std::set<int64_t> unrolls = {1};
     for (int64_t unroll = round; lanes % unroll == 0; unroll *= 2) weight_unrolls.push_back(unroll);
     if (weight_unrolls.empty()) weight_unrolls = {lanes};  // pads that do not divide a tile
-    for (int64_t unroll = std::max<int64_t>(round, 2); unroll <= most_unrolled_rows; unroll *= 2) row_unrolls.push_back(unroll);
+    for (const int64_t rows : blocks_of_rows)
+        for (const int64_t unroll : row_unrolls(rows, most_divided, machine)) unrolls.insert(unroll);
     // All k tiles, or a part that divides them: a large one on a machine with large pads.
     std::vector<int64_t> k_blocks;
     const int64_t k_tiles = shape.k_tiles();
@@ -140,7 +193,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         unrolled.push_back(1);
     }
     Space space;
-    space.parameter("rows", "rows of A that one load of the weights serves", row_values(shape, machine))
+    space.parameter("rows", "rows of A that one load of the weights serves", blocks_of_rows)
         .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
         .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block", passes)
         .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
@@ -165,7 +218,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns",
                 {0, 1})
         .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
-        .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", row_unrolls);
+        .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", {unrolls.begin(), unrolls.end()});
     // Where the adder forms the sums, a tile that is transposed along its rows in straight-line code overlaps the products.
     const int64_t transposed =
         machine.timed() && !machine.sa.psum_in && !shape.b_transposed ? turning_registers + waiting_registers : 0;
@@ -184,13 +237,12 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                          return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 &&
                                               point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
                      });
-    space.constraint(
-        "k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"},
-        "Sums of all k tiles in the pads, operands whole (B as it is); sums in registers start and end so by themselves.",
-        [=](const Point &point) {
-            return point["k_ends_apart"] == 0 || (shape.b_transposed && !shape.blocked_sums &&
-                                                  point["sums_in_registers"] == 0 && point["k_block"] == k_tiles);
-        });
+    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"},
+                     "Sums of all k tiles in the pads, operands whole; sums in registers start and end so by themselves.",
+                     [=, timed = machine.timed()](const Point &point) {
+                         return point["k_ends_apart"] == 0 || ((shape.b_transposed || timed) && !shape.blocked_sums &&
+                                                               point["sums_in_registers"] == 0 && point["k_block"] == k_tiles);
+                     });
     space.constraint(
         "split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
         [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
@@ -211,6 +263,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
         });
     std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
     if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
+    if (may_leave_whole(shape, machine)) sized.emplace_back("c_whole");
     if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
     if (k_may_be_outer(shape, machine)) sized.emplace_back("k_outer");
     if (defers) sized.insert(sized.end(), {"deferred", "k_alike"});
@@ -234,8 +287,10 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                      "unrolled anyway.",
                      [=](const Point &point) {
                          const int64_t rows = point["rows"], unroll = point["row_unroll"];
-                         if (point["sums_in_registers"] || rows < round) return unroll == 1;
-                         return unroll >= round && rows % unroll == 0;
+                         if (point["sums_in_registers"]) return unroll == 1 && rows <= shape.m;
+                         if (rows < round) return unroll == 1;
+                         const std::vector<int64_t> values = row_unrolls(rows, most_divided, machine);
+                         return std::find(values.begin(), values.end(), unroll) != values.end();
                      });
     space.constraint(
         "rows to a pad", {"b_block", "b_row_major", "b_resident", "weight_unroll"},
@@ -258,14 +313,26 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     // pad, all of B is in one.
     const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed()) &&
                           (!shape.b_transposed || shape.n % round == 0 || shape.n * k_tiles <= machine.pad_rows());
-    space.constraint("resident", {"b_resident", "m_outer", "rows", "k_block", "slots"},
-                     "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
-                     "comes as a whole.",
-                     [=](const Point &point) {
-                         const bool several = point["rows"] < shape.m || !shape.batch.empty();
-                         return point["b_resident"] == 0 || (can_stay && point["m_outer"] && (several || point["slots"] == 1) &&
-                                                             point["k_block"] == k_tiles);
-                     });
+    const bool leaves_whole = may_leave_whole(shape, machine);
+    std::vector<std::string> of_resident = {"b_resident", "m_outer", "rows", "k_block", "slots"};
+    if (leaves_whole) of_resident.emplace_back("c_whole");
+    space.constraint(
+        "resident", of_resident,
+        "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
+        "comes as a whole.",
+        [=](const Point &point) {
+            const bool several = point["rows"] < shape.m || !shape.batch.empty() || (leaves_whole && point["c_whole"] != 0);
+            return point["b_resident"] == 0 ||
+                   (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
+        });
+    if (leaves_whole) {
+        space.choice("c_whole",
+                     "1: results of all columns of a block of rows leave together, and B comes as a whole; 0: those of a block "
+                     "of columns",
+                     {0, 1});
+        space.constraint("whole results", {"c_whole", "b_resident"}, "All of B is transposed first.",
+                         [](const Point &point) { return point["c_whole"] == 0 || point["b_resident"] != 0; });
+    }
     if (a_may_stay(shape, machine)) {
         space.choice("a_resident", "1: all of A stays in the pads while blocks of columns pass, 0: two blocks of rows", {0, 1});
         space.constraint("A resident", {"a_resident", "m_outer", "rows", "k_block", "slots"},
@@ -369,6 +436,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     for (const auto &[name, value] : gemm_common_point().values()) point.set(name, value);
     if (a_may_stay(shape, machine)) point.set("a_resident", 0);
     if (may_turn_inside(shape, machine)) point.set("b_turned", 0);
+    if (may_leave_whole(shape, machine)) point.set("c_whole", 0);
     if (k_may_be_outer(shape, machine)) point.set("k_outer", 0);
     if (may_defer(shape, machine)) point.set("deferred", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
@@ -398,6 +466,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     if (plan.a_resident) text += ", all of A kept in the pads";
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
                             : "";
+    if (plan.c_whole) text += ", all columns leave together";
     if (plan.turns_inside) text += ", each tile of B transposed where it is multiplied with";
     if (plan.deferred) text += fmt::format("; {} rows of the epilogue in each visit of the next block", plan.deferred_rows());
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());

@@ -177,6 +177,74 @@ TEST_F(Matmul, TheDraftOfFewKTilesKnowsItsLoops) {
             "rows=224,row_unroll=16");
 }
 
+// The last block of columns, which is not whole, is as the others where results of all columns leave together: one loop.
+TEST_F(Matmul, ResultsOfAllColumnsLeaveTogether) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
+    const auto verifies = [&](const std::string &op, const std::string &shape, const std::string &point) {
+        const Evaluator evaluator(find_operator(op).workload({{"shape", shape}}), machine);
+        EXPECT_EQ(evaluator.verify(Point::parse("b_block=1,b_resident=1,b_row_major=0,b_turned=0,blocks_unrolled=0,c_whole=1,"
+                                                "k_alike=0,m_outer=1,pads_split=0,row_pass=0,weight_unroll=32," +
+                                                point)),
+                  "")
+            << op << " " << shape << " " << point;
+    };
+    const std::string registers = "k_ends_apart=0,row_unroll=1,sums_in_registers=1,", pads = "sums_in_registers=0,";
+    verifies("bmm", "3x37x40,3x40x70", registers + "k_block=2,rows=19,slots=2");
+    verifies("bmm", "3x40x40,3x40x70", pads + "k_block=2,k_ends_apart=1,row_unroll=20,rows=20,slots=2");
+    verifies("bmm", "2x37x130,2x130x70", pads + "k_block=5,k_ends_apart=1,row_unroll=20,rows=40,slots=2");
+    verifies("bmm", "2x37x33,2x33x64", pads + "k_block=2,k_ends_apart=0,row_unroll=20,rows=40,slots=2");
+    verifies("mm", "50x48,48x40", registers + "k_block=2,rows=25,slots=2");
+    verifies("mm", "77x64,64x77", registers + "k_block=2,rows=77,slots=1");
+    verifies("addmm", "70,37x32,32x70", pads + "k_block=1,k_ends_apart=1,row_unroll=40,rows=40,slots=2");
+    verifies("addmm", "70,37x96,96x70", registers + "k_block=3,rows=37,slots=2");
+
+    const Evaluator evaluator(find_operator("bmm").workload({{"shape", "3x37x64,3x64x70"}}), machine);
+    std::string text;
+    codegen::CompileOptions options;
+    options.dump_after = "match";
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(Point::parse("b_block=1,b_resident=1,b_row_major=0,b_turned=0,blocks_unrolled=0,c_whole=1,k_alike=0,"
+                                   "m_outer=1,pads_split=0,row_pass=0,weight_unroll=32,slots=2,k_block=2,rows=37," +
+                                   registers),
+                      options);
+    EXPECT_NE(text.find("for Es.kt in [0, 3)"), std::string::npos) << text;
+}
+
+// B as [k][n] is transposed in front of the first of a block's k tiles, whose code is its own like that of the last.
+TEST_F(Matmul, KTilesApartTakeTransposedTiles) {
+    if (!machine.timed()) GTEST_SKIP() << "the pads hold no transposed tiles";
+    for (const char *blocks :
+         {"b_resident=0,m_outer=1,rows=20", "b_resident=0,m_outer=0,rows=20", "b_resident=1,m_outer=1,rows=40"})
+        for (const char *shape : {"3x40x64,3x64x64", "2x40x96,2x96x33"}) {
+            const Evaluator evaluator(find_operator("bmm").workload({{"shape", shape}}), machine);
+            const Point point = Point::parse(fmt::format(
+                "b_block=1,b_row_major=0,b_turned=0,blocks_unrolled=0,k_alike=0,k_block={},k_ends_apart=1,pads_split="
+                "0,row_pass=0,row_unroll=20,slots=2,sums_in_registers=0,weight_unroll=16,{}",
+                shape[0] == '3' ? 2 : 3, blocks));
+            EXPECT_EQ(evaluator.verify(point), "") << shape << " " << blocks;
+        }
+}
+
+// A single block of rows that are no whole rounds of the pads is unrolled as one that is: its last loops compute a few rows
+// more.
+TEST_F(Matmul, LoopsOverRowsGoOnToWholeRounds) {
+    if (!machine.timed()) GTEST_SKIP() << "blocks of a functional machine are whole rounds";
+    for (const char *op : {"mm", "linear"}) {
+        const std::string shape = op == std::string("mm") ? "37x70,70x50" : "37x70,50x70";
+        const std::shared_ptr<const Workload> workload = find_operator(op).workload({{"shape", shape}});
+        const Space space = workload->space(machine);
+        Point point = workload->naive_point(machine);
+        for (const auto &[name, value] : std::map<std::string, int64_t>{{"rows", 40}, {"row_unroll", 20}, {"k_ends_apart", 1}})
+            point.set(name, value);
+        EXPECT_EQ(violation(space, point), "") << op;
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "") << op;
+        point.set("sums_in_registers", 1);
+        point.set("k_ends_apart", 0);
+        point.set("row_unroll", 1);
+        EXPECT_NE(violation(space, point), "") << op << ": the same as with the rows that there are";
+    }
+}
+
 // Packets are put between the results' transfers of a block and its end, behind which code out of line returns.
 TEST_F(Matmul, ReturnsBehindThePacketThatBranches) {
     if (machine.name != "ax01-psum") GTEST_SKIP() << "the code of one machine";
