@@ -87,6 +87,15 @@ Loop *longest_loop(const Body &body) {
     return longest;
 }
 
+Loop *loop_beside(const Body &body, const Loop &one) {
+    Loop *longest = nullptr;
+    for (const Node &node : body)
+        if (node.loop && node.loop.get() != &one && !has_loop(node.loop->body) &&
+            (longest == nullptr || operations(*node.loop) > operations(*longest)))
+            longest = node.loop.get();
+    return longest;
+}
+
 Loop *innermost_of(const Loop &loop) {
     Loop *last = nullptr;
     for (const Node &node : loop.body)

@@ -38,6 +38,8 @@ bool has_varying_loop(const Kernel &kernel, const Body &body);
 int64_t operations(const Loop &loop);
 // The loop of a body that has most to do; null if there is none.
 Loop *longest_loop(const Body &body);
+// The loop of a body that has most to do beside `one` of those there, and no loops of its own; null if there is none.
+Loop *loop_beside(const Body &body, const Loop &one);
 // The last loop inside a loop; null if there is none, or if it has loops of its own.
 Loop *innermost_of(const Loop &loop);
 // The same where it may be inside of loops that are the only ones where they stand, and how many turns of all these there are.

@@ -262,8 +262,8 @@ private:
         NextIteration next;
         next.wait_late = spreads && !transfers_end_early(kernel_, transfers, first_tiles, *hot_loop);
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more =
-                start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest, events);
+            const Reg more = start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest,
+                                        result.has_value(), events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
@@ -271,7 +271,7 @@ private:
             std::vector<SpreadTransfer> of_loads;
             std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(of_loads),
                          [](const SpreadTransfer &t) { return t.channel.copy->load; });
-            const auto [inner, turns] = innermost_of_nest(*hot_loop);
+            const auto [inner, turns] = loop_of_loads(of_loads, *hot_loop, result.has_value());
             start_evenly_in_nest(kernel_, of_loads, turns, *inner, code_, body);
         }
         // The slot just written and its address leave while the hot loop runs.
@@ -394,7 +394,7 @@ private:
     // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load
     // makes what all share of it.
     Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, NextIteration &iteration,
-                   Body &before, Body &body, Loop *hot, bool spreads, std::vector<SpreadTransfer> &events) {
+                   Body &before, Body &body, Loop *hot, bool spreads, bool leaves, std::vector<SpreadTransfer> &events) {
         const std::string &name = kernel_.allocations[copy.allocation].name;
         const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
         std::map<int, Reg> &at = iteration.at;
@@ -442,7 +442,7 @@ private:
                 hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()),
                                  std::make_move_iterator(groups.end()));
             } else {
-                issue_between(c, at, next, more, loop, *hot, body);
+                issue_between(c, at, next, more, loop, *hot, leaves, body);
             }
         }
         return more;
@@ -527,6 +527,22 @@ private:
         });
     }
 
+    // The loop that loads start from, one by one, inside a nest, and how many turns of it there are. Where a result leaves from
+    // the last one of a turn, which is short, it is another one: the engines would still be busy in the same loop.
+    std::pair<Loop *, int64_t> loop_of_loads(const std::vector<SpreadTransfer> &loads, Loop &hot, bool leaves) {
+        const auto [last, turns] = innermost_of_nest(hot);
+        if (last == nullptr) return {nullptr, 0};
+        const Body &turn = loop_around_innermost(hot)->body;
+        constexpr int64_t few_iterations = 12;
+        leaves = leaves || std::ranges::any_of(turn, [](const Node &node) { return node.copy && !node.copy->load; });
+        Loop *const other = loop_beside(turn, *last);
+        return {leaves && last->extent <= few_iterations && other != nullptr &&
+                        can_start_evenly_in_nest(loads, turns, *other, code_)
+                    ? other
+                    : last,
+                turns};
+    }
+
     // Do loads of which one has several rounds of the pads start one by one from inside a nest? All but the first would start
     // at once.
     bool loads_start_in_nest(const std::vector<const Copy *> &loads, const Loop &hot) {
@@ -574,7 +590,7 @@ private:
 
     // The hot loop has loops of its own: groups go between them while any are left.
     void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot,
-                       Body &body) {
+                       bool leaves, Body &body) {
         code_.aim(c, true, next, Reg{}, at, body);
         if (c.run.count % hot.extent == 0 && c.run.count / hot.extent <= most_groups_between && !streams(hot)) {
             // The same number in every iteration. The last block brings the first one once more, to the slot that is free.
@@ -589,7 +605,9 @@ private:
             if (hot.body[i].loop) at_node = i;
         const auto [inner, turns] = innermost_of_nest(hot);
         // At a distance from each other, so that no group waits for the one before.
-        if (inner != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, {{c, more, 0, {}}}, turns, *inner, code_, body))
+        const std::vector<SpreadTransfer> groups = {{c, more, 0, {}}};
+        if (Loop *start = loop_of_loads(groups, hot, leaves).first;
+            start != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, groups, turns, *start, code_, body))
             return;
         const Reg left = groups_left(c, loop, body);
         if (streams(hot) && plan_beside(c, left, hot)) return;

@@ -39,23 +39,30 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
         return sum;
     };
     constexpr int64_t least_share = 8;
-    std::iter_swap(channels_.begin(),
-                   std::max_element(channels_.begin(), channels_.end(),
-                                    [&](const Channel &a, const Channel &b) { return elements(a) < elements(b); }));
-    int64_t rest = 0;
-    for (size_t i = 1; i < channels_.size(); i++) rest += elements(channels_[i]);
-    if (rest * least_share > elements(channels_.front()) || hot == nullptr) return;
+    std::ranges::stable_sort(channels_, std::greater(), elements);
+    if (hot == nullptr) return;
     const auto [inner, turns] = has_loop(hot->body) ? innermost_of_nest(*hot) : std::pair{hot, int64_t{1}};
     if (inner == nullptr || counts_sides(*inner)) return;
-    const Channel &c = channels_.front();
-    Body event;
-    code_.issue_step(c, event);
-    if (event.size() >= most_side_operations) return;
+    by_turns_ = inner != hot;
+    // Where the rows of a pad take two transfers, those of the second kind leave from another loop of a turn.
+    const bool two_kinds = by_turns_ && channels_.size() > 1 && channels_[0].run.count == channels_[1].run.count;
+    beside_ = two_kinds ? loop_beside(loop_around_innermost(*hot)->body, *inner) : nullptr;
+    const size_t kinds = beside_ != nullptr && sure_iterations(*beside_) > 1 && !counts_sides(*beside_) ? 2 : 1;
+    int64_t apart = 0, rest = 0;
+    for (size_t i = 0; i < channels_.size(); i++) (i < kinds ? apart : rest) += elements(channels_[i]);
+    const bool is_short =
+        std::all_of(channels_.begin(), channels_.begin() + static_cast<ptrdiff_t>(kinds), [&](const Channel &c) {
+            Body event;
+            code_.issue_step(c, event);
+            return event.size() < most_side_operations;
+        });
     // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is
     // made.
-    by_turns_ = inner != hot;
-    if (by_turns_ ? c.run.count <= turns && sure_iterations(*inner) > 1 : 2 * c.run.count <= sure_iterations(*hot))
-        groups_ = c.run.count;
+    const int64_t count = channels_.front().run.count;
+    const bool in_time = by_turns_ ? count <= turns && sure_iterations(*inner) > 1 : 2 * count <= sure_iterations(*hot);
+    if (rest * least_share <= apart && is_short && in_time) groups_ = count;
+    if (groups_ == 1 || kinds == 1) beside_ = nullptr;
+    if (groups_ == 1) by_turns_ = false;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -118,9 +125,9 @@ void ResultTransfer::aim_before(Body &out) const {
 void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     fence(out);
     if (groups_ > 1) {
-        if (channels_.size() > 1) {
+        if (channels_.size() > (beside_ != nullptr ? 2 : 1)) {
             If leave{pending_, {}};
-            for (size_t i = 1; i < channels_.size(); i++) {
+            for (size_t i = beside_ != nullptr ? 2 : 1; i < channels_.size(); i++) {
                 code_.aim(channels_[i], channels_[i].run.count > 1, slot_, leaving_, {}, leave.body);
                 code_.start_all(channels_[i], true, leave.body);
             }
@@ -133,6 +140,12 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
             Loop &around = *loop_around_innermost(*hot), &inner = *innermost_of(around);
             Body turn;
             start_late(kernel_, {c, {}, 1, pending_}, sure_iterations(inner) / 2, inner, code_, turn);
+            if (beside_ != nullptr) {
+                const Reg left = kernel_.scalar("left");
+                code_.aim(channels_[1], true, slot_, leaving_, {}, out);
+                out.push_back(value_op(left, {0, {}}, {pending_}));
+                start_late(kernel_, {channels_[1], {}, 1, left}, sure_iterations(*beside_) / 2, *beside_, code_, turn);
+            }
             around.body.insert(around.body.begin(), std::make_move_iterator(turn.begin()), std::make_move_iterator(turn.end()));
             return;
         }

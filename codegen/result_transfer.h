@@ -18,8 +18,9 @@ public:
     Reg pending() const { return pending_; }  // not 0: a result waits to leave; 1 if it leaves at once
 
     // Several transfers a pad start one by one, in iterations of the hot loop that follow each other, or one in each turn of
-    // the innermost loop in it, where that has time for them and nothing in it waits for the result. The little that remains
-    // beside tiles that are alike leaves in front of the loop. To be called first of what follows, if at all.
+    // the innermost loop in it, where that has time for them and nothing in it waits for the result: of two kinds, one from
+    // each of two loops of a turn. The little that remains beside tiles that are alike leaves in front of the loop. To be
+    // called first of what follows, if at all.
     void leave_in_groups(Loop *hot);
     // Those of the hot loop in which it starts to leave.
     int64_t iterations() const { return by_turns_ ? 0 : groups_; }
@@ -56,12 +57,13 @@ private:
     TransferCode &code_;
     const Copy &copy_;
     std::vector<Channel> channels_;
-    int64_t groups_ = 1;     // that start one by one
-    bool by_turns_ = false;  // one in each turn of the innermost loop
-    Reg armed_;              // this iteration made a result: so many groups; else 0
-    Reg memory_;             // its address
-    Reg pending_;            // so many groups of a result wait to leave,
-    Reg leaving_, slot_;     // from here and to there
+    int64_t groups_ = 1;      // that start one by one
+    bool by_turns_ = false;   // one in each turn of the innermost loop,
+    Loop *beside_ = nullptr;  // and one of a second kind from this loop of the turn
+    Reg armed_;               // this iteration made a result: so many groups; else 0
+    Reg memory_;              // its address
+    Reg pending_;             // so many groups of a result wait to leave,
+    Reg leaving_, slot_;      // from here and to there
 };
 
 }  // namespace atalla::codegen

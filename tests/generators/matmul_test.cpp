@@ -210,6 +210,33 @@ TEST_F(Matmul, ResultsOfAllColumnsLeaveTogether) {
     EXPECT_NE(text.find("for Es.kt in [0, 3)"), std::string::npos) << text;
 }
 
+// Rows of a pad that take two transfers a block of columns: those of one kind leave from the loop over rows of the first k
+// tile, the others from that of the last one, and so do rows of A come from the first while a result leaves from the last.
+TEST_F(Matmul, ResultsAndLoadsShareTheLoopsOfATurn) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing runs ahead on a functional machine";
+    const auto starts = [&](int64_t m, const std::string &transfer) {
+        const Evaluator evaluator(find_operator("bmm").workload({{"shape", fmt::format("3x{}x64,3x64x70", m)}}), machine);
+        const Point point = Point::parse(
+            fmt::format("b_block=1,b_resident=1,b_row_major=0,b_turned=0,blocks_unrolled=0,c_whole=1,k_alike=0,k_block=2,"
+                        "k_ends_apart=1,m_outer=1,pads_split=0,row_pass=0,row_unroll=20,rows={},slots=2,sums_in_registers=0,"
+                        "weight_unroll=32",
+                        m));
+        EXPECT_EQ(evaluator.verify(point), "") << m;
+        codegen::CompileOptions options;
+        options.dump_after = "overlap";
+        std::string text;
+        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+        evaluator.compile(point, options);
+        const size_t first = text.find("for C.m in"), last = text.find("for Es.m in", first), end = text.find("Es_made", last);
+        const std::string side = "| " + transfer;
+        const size_t in_first = text.find(side, first), in_last = text.find(side, last);
+        return std::pair(in_first < last, in_last < end);
+    };
+    EXPECT_EQ(starts(140, "scpad.st Es_dma"), std::pair(true, true));
+    EXPECT_EQ(starts(100, "scpad.st Es_dma"), std::pair(false, true));
+    EXPECT_EQ(starts(100, "scpad.ld As_dma"), std::pair(true, false));
+}
+
 // B as [k][n] is transposed in front of the first of a block's k tiles, whose code is its own like that of the last.
 TEST_F(Matmul, KTilesApartTakeTransposedTiles) {
     if (!machine.timed()) GTEST_SKIP() << "the pads hold no transposed tiles";
