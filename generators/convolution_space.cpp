@@ -422,14 +422,18 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     else
         visit = strip * unmerged_row + load - 40;
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
-    const double code = strip * (machine.sa.psum_in || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
+    // Results of channels that stream, of which each pad has those of a row, leave in a transfer a pad and are stored beside
+    // the rows of the next first visit.
+    const bool beside = channels > 0 && shape.band_rows() <= machine.pad.count;
+    const double code = strip * (machine.sa.psum_in || beside || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
     if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
     // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out
     // as much again.
-    double strip_code = code + strip * 1.5 + switch_cost;
+    constexpr double first_beside = 1.2;
+    double strip_code = code + (beside ? strip * first_beside : strip * 1.5 + switch_cost);
     if (machine.sa.psum_in)
         strip_code = strip + psum_code +
-                     (point["first_apart"] ? strip + psum_first + strip * psum_results
+                     (point["first_apart"] ? strip + psum_first + (beside ? 0 : strip * psum_results)
                                            : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
     constexpr double part = 150;  // the waits and slots of a part of a kernel
     const double parts = part * static_cast<double>(point["kernel_parts"] - 1);

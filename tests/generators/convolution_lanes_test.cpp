@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 
 #include <fmt/format.h>
@@ -188,6 +189,28 @@ TEST(Convolution, ColumnsShareTilesWhereThatPays) {
                     testing::HasSubstr(words));
     // A turn of the last columns would reach into the next row.
     EXPECT_THAT(layout("1x3x112x112,64x3x7x7", "3", "ax01"), testing::HasSubstr("packed"));
+}
+
+// The draft knows where the first visit of a strip and its results fit the instruction cache beside the others: all channels
+// stream at once and the first k tile is apart where a pad has results of one row of a band, which one transfer takes, but not
+// where it has those of several.
+TEST(Convolution, DraftKnowsWhatFitsBesideStreamingChannels) {
+    const auto draft = [](const char *machine_name, const char *shape, const char *stride, int64_t channels,
+                          int64_t first_apart) {
+        const Machine machine = find_machine(machine_name);
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+            {{"shape", shape}, {"padding", "1"}, {"stride", stride}, {"weight_layout", "packed"}});
+        Point point = workload->naive_point(machine);
+        point.set("rows", *std::ranges::max_element(workload->space(machine).find("rows").values));
+        point.set("weight_unroll", lanes);
+        point.set("channels", channels);
+        point.set("first_apart", first_apart);
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        return workload->draft(machine, point);
+    };
+    EXPECT_LT(draft("ax01", "1x3x96x96,32x3x3x3", "2", 32, 1), draft("ax01", "1x3x96x96,32x3x3x3", "2", 16, 1));
+    EXPECT_LT(draft("ax01-psum", "1x3x96x96,32x3x3x3", "2", 32, 1), draft("ax01-psum", "1x3x96x96,32x3x3x3", "2", 32, 0));
+    EXPECT_LT(draft("ax01-psum", "1x3x128x128,64x3x3x3", "1", 16, 0), draft("ax01-psum", "1x3x128x128,64x3x3x3", "1", 16, 1));
 }
 
 // An infinity in a bias spreads over a block of 32 channels, however many stream past the places at once.
