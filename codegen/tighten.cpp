@@ -8,9 +8,14 @@ namespace {
 
 class Tightener {
 public:
-    // `interval`: of a loop's iterations, 0 for straight code.
-    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table, int interval)
-        : kernel_(kernel), graph_(graph), table_(table), interval_(interval), claims_(table.claims(graph.ops)) {
+    // `interval`: of a loop's iterations, 0 for straight code, whose packets stand for so many cycles.
+    Tightener(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table, int interval, int packet_cycles = 1)
+        : kernel_(kernel),
+          graph_(graph),
+          table_(table),
+          interval_(interval),
+          packet_cycles_(packet_cycles),
+          claims_(table.claims(graph.ops)) {
         int last = 0;
         for (int cycle : graph.cycle) last = std::max(last, cycle);
         rows_.resize(last + 1);
@@ -33,11 +38,15 @@ private:
         int first = 0, last = static_cast<int>(rows_.size()) - 1;
         for (int e : graph_.in[i])
             if (const Edge &edge = graph_.edges[e]; edge.from != i)
-                first = std::max(first, graph_.cycle[edge.from] + edge.latency - edge.distance * interval_);
+                first = std::max(first, graph_.cycle[edge.from] + packets(edge) - edge.distance * interval_);
         for (int e : graph_.out[i])
             if (const Edge &edge = graph_.edges[e]; edge.to != i)
-                last = std::min(last, graph_.cycle[edge.to] - edge.latency + edge.distance * interval_);
+                last = std::min(last, graph_.cycle[edge.to] - packets(edge) + edge.distance * interval_);
         return {first, last};
+    }
+
+    int packets(const Edge &edge) const {
+        return edge.hard ? edge.latency : (edge.latency + packet_cycles_ - 1) / packet_cycles_;
     }
 
     void move(int i, int to) {
@@ -88,7 +97,8 @@ private:
     bool elsewhere(int i, int row) {
         const Op &op = graph_.ops[i];
         // The array and the lanes keep their pace, which in a loop the interval does.
-        if (interval_ == 0 && (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi || is_lane_operation(op.opcode)))
+        if (interval_ == 0 && (op.opcode == Opcode::gemm_vv || op.opcode == Opcode::lw_vi ||
+                               (is_lane_operation(op.opcode) && packet_cycles_ == 1)))
             return false;
         // Waits and branches stand for more than their registers say.
         if (op.side || op.orders >= 0) return false;
@@ -105,7 +115,7 @@ private:
     const Kernel &kernel_;
     ScheduleGraph &graph_;
     ResourceTable &table_;
-    const int interval_;
+    const int interval_, packet_cycles_;
     std::vector<Claim> claims_;           // of the operations
     std::vector<std::vector<int>> rows_;  // operations by cycle
 };
@@ -116,6 +126,13 @@ void tighten(const Kernel &kernel, ScheduleGraph &graph, ResourceTable &table) {
     Tightener tightener(kernel, graph, table, 0);
     tightener.loads_late();
     tightener.dissolve_packets();
+}
+
+void tighten_most(const Kernel &kernel, ScheduleGraph &graph, int packet_cycles) {
+    ResourceTable table(kernel, 0, packet_cycles);
+    for (size_t i = 0; i < graph.ops.size(); i++)
+        if (!is_marker(graph.ops[i])) table.take(graph.ops[i], graph.cycle[i]);
+    Tightener(kernel, graph, table, 0, packet_cycles).dissolve_packets();
 }
 
 void tighten_loop(const Kernel &kernel, ScheduleGraph &graph, int interval) {

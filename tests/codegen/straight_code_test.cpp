@@ -261,6 +261,38 @@ TEST_F(StraightCodeTest, TightenLeavesArrayAndLanesWhereTheyAre) {
     }
 }
 
+// Operations of two lane units that take turns in packets of their own share packets, which is no later, and so does what has
+// room beside them.
+TEST_F(StraightCodeTest, TightenedMostPairsTheLaneUnits) {
+    constexpr int count = 24, order = 2, as_if = 12;
+    std::vector<Op> ops;
+    for (int i = 0; i < count; i++)
+        ops.push_back(op(i % 2 == 0 ? Opcode::mul_vv : Opcode::sub_vv, vector("cleared"), {zero_vector, zero_vector}));
+    ScheduleGraph graph = StraightCode(kernel, ops, {}, false).schedule(order).first;
+    // One after the other, as where stores leave room for one of them.
+    for (int i = 0; i < count; i++) graph.cycle[static_cast<size_t>(i)] = i;
+    const int64_t before = issue_cycles(machine, graph);
+    tighten_most(kernel, graph, as_if);
+    EXPECT_EQ(packets(graph), count / 2);
+    EXPECT_LE(issue_cycles(machine, graph), before + machine.vec.ii);
+}
+
+TEST_F(StraightCodeTest, TightenedMostKeepsDependencesAndSlots) {
+    constexpr int order = 2, as_if = 12;
+    StraightCode code(kernel, chains(20), {}, false);
+    ScheduleGraph graph = code.schedule(order).first;
+    const int before = packets(graph);
+    tighten_most(kernel, graph, as_if);
+    expect_in_order(graph, as_if);
+    EXPECT_LE(packets(graph), before);
+    size_t operations = 0;
+    for (const OpGroup &packet : gather(graph)) {
+        operations += packet.size();
+        EXPECT_LE(static_cast<int64_t>(packet.size()), machine.issue.slots);
+    }
+    EXPECT_EQ(operations, graph.ops.size());
+}
+
 // Rows go through the array into registers of which one is still read by a long chain.
 struct LateRows : StraightCodeTest {
     std::vector<Op> rows(bool busy) {
