@@ -14,6 +14,7 @@
 #include "codegen/passes.h"
 #include "codegen/rings.h"
 #include "codegen/stream.h"
+#include "codegen/transfer_code.h"
 #include "codegen/turns.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
@@ -386,8 +387,13 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             note_moved(*node.copy, allocation);
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            node.copy->tiles = in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{},
-                                        at_once.contains(node.copy.get()));
+            const auto ordered = [&](bool free) {
+                return in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{}, free);
+            };
+            std::vector<Tile> tiles = ordered(at_once.contains(node.copy.get()));
+            // Results that need several loops leave all together, too: what goes one by one, from inside of a loop, is one.
+            if (!node.copy->load && split_runs(tiles).size() > 1) tiles = ordered(true);
+            node.copy->tiles = std::move(tiles);
         }
     });
 }

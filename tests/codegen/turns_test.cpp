@@ -2,6 +2,7 @@
 // of the DRAM.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -114,6 +115,46 @@ TEST(Turns, PadsThatWouldMeetInOneBankGroupBeginApart) {
         EXPECT_EQ(backwards[0] + backwards[2], 0);
         EXPECT_EQ(backwards[1], in_loop ? 2 : 1);
     }
+}
+
+// Parts of a result, rows of places with a place more between them, so that it leaves in two loops, all at once: its pads begin
+// apart, as those of a load do.
+TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
+    const Machine machine = find_machine("ax01");
+    constexpr int64_t parts = 4, rows = 14, places = 56, stored = places + 1, channels = 64;
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "parts";
+    allocation.rows = parts * rows * stored;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.load = false;
+    copy.tensor = copy.allocation = 0;
+    copy.boxes.push_back(
+        {0,
+         0,
+         32,
+         {{parts, rows * stored, rows * places * channels}, {rows, stored, places * channels}, {places, 1, channels}}});
+    kernel.body.push_back(std::move(copy));
+    place(kernel, {{"parts", {0, rows * stored}}});
+    const std::vector<Tile> &tiles = kernel.body[0].copy->tiles;
+    EXPECT_GT(split_runs(tiles).size(), 1u);
+    const int64_t page = machine.dram.row_bytes / 2;
+    std::set<std::pair<int, int64_t>> moved;
+    double most = 0;  // tiles of a turn in one bank group
+    for (size_t turn = 0; turn < tiles.size() / parts; turn++) {
+        std::map<int64_t, int> of_group;
+        int largest = 0;
+        for (size_t t = turn * parts; t < (turn + 1) * parts; t++) {
+            largest = std::max(largest, ++of_group[tiles[t].mem / page % machine.dram.groups]);
+            moved.insert({tiles[t].pad, tiles[t].row});
+        }
+        most += largest;
+    }
+    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+    EXPECT_LT(most / static_cast<double>(tiles.size() / parts), 2.5)
+        << "of four tiles; three of them as the parts lie in memory";
 }
 
 // Eight rows of so many elements in each pad, `together` neighbours before the next pad's turn, which come at even distances.
