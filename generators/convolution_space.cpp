@@ -423,8 +423,8 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
         visit = strip * unmerged_row + load - 40;
     const double capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
     // Results of channels that stream, of which each pad has those of a row, leave in a transfer a pad and are stored beside
-    // the rows of the next first visit.
-    const bool beside = channels > 0 && shape.band_rows() <= machine.pad.count;
+    // the rows of the next first visit, unless there is more to do with them.
+    const bool beside = channels > 0 && shape.band_rows() <= machine.pad.count && !shape.bias && !shape.epilogue;
     const double code = strip * (machine.sa.psum_in || beside || strip <= longest_merged ? 1 : unmerged_code) + switch_cost;
     if (machine.timed() && point["sums_in_registers"] && code > capacity) visit += (code - capacity) * miss;
     // The first visit of a strip has code of its own, and so have its results: what of that does not fit the cache pushes out
