@@ -247,12 +247,13 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
     times = std::move(parts_times);
 }
 
-// Each half is a branch in every iteration, and the last one starts half a distance later.
+// Each half is a branch in every iteration, and the last one starts half a distance later. Single groups stay whole.
 bool pay_in_halves(const std::vector<SpreadTransfer> &transfers) {
-    constexpr size_t most_branches = 4;
-    constexpr int64_t least_groups = 8;
-    return transfers.size() <= most_branches &&
-           std::ranges::all_of(transfers, [](const SpreadTransfer &t) { return groups_of(t) >= least_groups; });
+    constexpr int64_t most_in_halves = 4, least_groups = 8;
+    const auto has_several = [](const SpreadTransfer &t) { return groups_of(t) > 1; };
+    const auto has_many = [](const SpreadTransfer &t) { return groups_of(t) >= least_groups; };
+    const int64_t several = std::ranges::count_if(transfers, has_several);
+    return several <= most_in_halves && several == std::ranges::count_if(transfers, has_many);
 }
 
 // Returns the register that counts the groups of the last transfer, where it has several.

@@ -34,7 +34,13 @@ struct GemmPlan {
           c_whole(point.contains("c_whole") && point["c_whole"] != 0 && col_blocks > 1),
           whole_rounds(point["rows"] > shape.m),
           ahead(machine.timed() && k_block == k_tiles),
-          bias_at_once(slots == 1 && shape.starts_with_bias() && shape.n % lanes == 0) {}
+          bias_at_once(shape.starts_with_bias() && shape.n % lanes == 0 && (slots == 1 || takes_little(shape.n, machine))) {}
+
+    // Do so many elements take a small part of the pads?
+    static bool takes_little(int64_t elements, const Machine &machine) {
+        constexpr int64_t small_part = 16;
+        return elements * small_part <= machine.pad.count * machine.pad_rows() * lanes;
+    }
 
     // Rows of a block that pass through the pads at once.
     static int64_t pass_rows(const Point &point, int64_t rows) {
@@ -60,7 +66,7 @@ struct GemmPlan {
     bool c_whole;                 // results of all columns of a block of rows leave together
     bool whole_rounds;            // the loops over the only block of rows go a few rows further, to whole rounds of the pads
     bool ahead;                   // operands come a block ahead, in two slots
-    bool bias_at_once;            // all of the bias, which the first sums wait for, where operands come at once
+    bool bias_at_once;            // all of the bias, which the first sums wait for: a block's would wait for engines
 };
 
 }  // namespace atalla

@@ -327,6 +327,29 @@ TEST(EvenStarts, HaveTheWholeLoopWhereItLoadsWeightsAndDramIsBusy) {
     }
 }
 
+// A bias, for one, comes as a single group.
+TEST(EvenStarts, ASingleGroupStaysWholeBesideHalves) {
+    Fixture f;
+    Rings rings(f.kernel, false);
+    TransferCode code(f.kernel, rings);
+    const Channel many = long_groups(f, code, 16), one = long_groups(f, code, 1);
+    Loop hot = loop_of_weights(36);
+    Body body;
+    start_evenly(f.kernel, {{many, {}, 0, {}}, {one, {}, 0, {}}}, 1, hot, code, body);
+    const Body branches = branches_of(hot);
+    EXPECT_EQ(branches.size(), 3u);
+    Scalars scalars;
+    for (const Node &node : body) scalars.run(*node.op);
+    std::map<size_t, int> times;  // by the transfers that start together
+    for (int64_t i = 0; i < sure_iterations(hot); i++) {
+        const size_t before = scalars.started.size();
+        scalars.iteration(branches);
+        if (scalars.started.size() > before) times[scalars.started.size() - before]++;
+    }
+    EXPECT_EQ(scalars.started.size(), 17u * 4);
+    EXPECT_GE(times[2], 26) << "of 32 halves, some of which may start together";
+}
+
 // One register counts the groups of a loop further out: whole ones.
 TEST(EvenStarts, GroupsOfALoopFurtherOutAreNotHalved) {
     Fixture f;
