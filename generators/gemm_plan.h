@@ -34,12 +34,12 @@ struct GemmPlan {
           c_whole(point.contains("c_whole") && point["c_whole"] != 0 && col_blocks > 1),
           whole_rounds(point["rows"] > shape.m),
           ahead(machine.timed() && k_block == k_tiles),
-          bias_at_once(shape.starts_with_bias() && shape.n % lanes == 0 && (slots == 1 || takes_little(shape.n, machine))) {}
+          bias_at_once(shape.starts_with_bias() && shape.n % lanes == 0 && (slots == 1 || has_room_for_bias(shape, machine))) {}
 
-    // Do so many elements take a small part of the pads?
-    static bool takes_little(int64_t elements, const Machine &machine) {
-        constexpr int64_t small_part = 16;
-        return elements * small_part <= machine.pad.count * machine.pad_rows() * lanes;
+    // Does the bias take a small part of the pads, in front of a loop over k tiles? Rows of one or two are loops of their own.
+    static bool has_room_for_bias(const GemmShape &shape, const Machine &machine) {
+        constexpr int64_t row_loop_tiles = 2, small_part = 16;
+        return shape.k_tiles() > row_loop_tiles && shape.n * small_part <= machine.pad.count * machine.pad_rows() * lanes;
     }
 
     // Rows of a block that pass through the pads at once.
