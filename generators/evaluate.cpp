@@ -276,10 +276,10 @@ const Evaluator::Expected &Evaluator::expected() const {
     }
     if (!made.run) made.outputs = workload_->host_result(machine_, inputs(made.set));
     if (shows_little(made.outputs)) {
-        if (made.run)
-            evaluate(unoptimized_point(), DataSet::Normal, made.of_normal);
-        else
+        if (!made.run)
             made.of_normal = workload_->host_result(machine_, inputs(DataSet::Normal));
+        else if (Evaluation run = evaluate(unoptimized_point(), DataSet::Normal, made.of_normal); run.status != Evaluation::Ok)
+            made.run = std::move(run);  // verify() says so
     }
     const std::scoped_lock lock(mutex_);
     if (!expected_) expected_ = std::move(made);

@@ -180,7 +180,8 @@ struct Code {
                       apart = point["k_ends_apart"] ? std::min<int64_t>(plan.k_tiles - 1, 2) : 0;
         const bool overlaps = plan.sums_in_registers ? loops >= 2 || (loops == 1 && plan.slots > 1) : loops >= 2 && apart > 0;
         // One loop over blocks has little to hand over, and B that is transposed in the nest stands in front of the tiles.
-        straight = (shape.b_transposed ? plan.k_tiles == 2 : plan.b_resident && plan.k_tiles <= 2) && overlaps;
+        straight =
+            (shape.b_transposed ? plan.k_tiles == 2 : plan.b_resident && plan.k_tiles <= GemmPlan::row_loop_tiles) && overlaps;
         if (plan.turns_inside) {
             const Turning &turning = machine.sa.psum_in ? turning_array_code : turning_code;
             visit = turning.visit + turning.row * unrolled;
@@ -302,7 +303,8 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     if (!machine.timed()) return packets_draft(plan, point) * products;
     // Kernels of fewer results are starts and ends above all, which the costs of loops do not tell apart.
     constexpr int64_t few_results = 512;
-    if (plan.k_tiles <= 2 && point["k_ends_apart"] && shape.products() * shape.m * plan.col_blocks > few_results)
+    if (plan.k_tiles <= GemmPlan::row_loop_tiles && point["k_ends_apart"] &&
+        shape.products() * shape.m * plan.col_blocks > few_results)
         return through_draft(shape, plan, machine, point);
     const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles);
     const auto row_blocks = static_cast<double>(plan.row_blocks), col_blocks = static_cast<double>(plan.col_blocks);

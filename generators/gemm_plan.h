@@ -36,9 +36,11 @@ struct GemmPlan {
           ahead(machine.timed() && k_block == k_tiles),
           bias_at_once(shape.starts_with_bias() && shape.n % lanes == 0 && (slots == 1 || has_room_for_bias(shape, machine))) {}
 
-    // Does the bias take a small part of the pads, in front of a loop over k tiles? Rows of one or two are loops of their own.
+    // So many k tiles may each be a loop over rows, which makes results as it multiplies.
+    static constexpr int64_t row_loop_tiles = 2;
+    // Does the bias take a small part of the pads, in front of a loop over k tiles? Loops over rows are faster with a block's.
     static bool has_room_for_bias(const GemmShape &shape, const Machine &machine) {
-        constexpr int64_t row_loop_tiles = 2, small_part = 16;
+        constexpr int64_t small_part = 16;
         return shape.k_tiles() > row_loop_tiles && shape.n * small_part <= machine.pad.count * machine.pad_rows() * lanes;
     }
 
