@@ -1,6 +1,8 @@
 // Symbolic addresses to registers. A pad access is base register + row offset register: the base holds everything that
 // varies and advances with its loop, the offset is a constant.
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -421,50 +423,38 @@ private:
         std::set<Reg> changed = changed_in(loop);
         std::map<PointerKey, Reg> inner;
         Body latch;
+        UnevenSteps uneven{*this, {}, {}, {}};
+        // Where the code of a turn begins with stores, of the turn before, it has room in front.
+        Body head;
+        const bool in_front = stores_in_front(loop);
+        for (const auto &[key, step] : continuing_steps(loop, changed)) {
+            const PointerKey rest = without(key, loop.id);
+            const int64_t first = step.first - (in_front ? step.behind : 0);
+            const Reg p = begin(key, rest, keys.at(key), first, pointers, out);
+            (in_front ? head : latch).push_back(add(p, p, step.behind));
+            continued_[key] = p;
+            keys.erase(key);
+        }
         for (const auto &[full, lowest_row] : keys) {
             // What the pointer is as far as this loop and those around it decide.
-            PointerKey key = full, rest = full;
-            bool linear = true;
+            PointerKey key = full;
             if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0)
                 key.stores = key.wraps = false, key.window = 0;
-            rest.stores = false;
-            rest.window = 0;
-            int64_t bytes = 0;
-            if (std::erase_if(rest.terms, [&](const auto &term) {
-                    return inside(term.first, loop.id) || depends_on(term.first, loop.id);
-                }) > 0)
-                rest.wraps = false;
-            for (auto [atom, coefficient] : key.terms)
-                if (depends_on(atom, loop.id)) {
-                    if (kernel_.atoms[atom].is_loop)
-                        bytes = coefficient;
-                    else
-                        linear = false;
-                }
-            if (inner.count(key) || !linear) continue;
+            const PointerKey rest = without(full, loop.id);
+            const std::optional<Steps> steps = steps_of(key, loop);
+            if (inner.count(key) || !steps) continue;
             if (changed.contains(full.slot)) continue;  // made anew after every change
-            const Reg base = pointer(rest, pointers, out);
-            if (bytes == 0) {
-                inner[key] = base;
+            if (steps->usual == 0 && steps->period == 0) {
+                inner[key] = pointer(rest, pointers, out);
                 continue;
             }
-            const Reg p = place_pointer(kernel_.scalar("p"), key.copy);
+            const auto goes_on = continued_.find(full);
             // A pointer of its own starts at the lowest row, so that offsets are small and shared.
-            const int64_t first = full == key ? lowest_row : 0;
-            if (first != 0) first_row_of_[p] = first;
-            const int64_t first_bytes = (first - first_row(base)) * kernel_.machine->pad.row_bytes;
-            if (first_bytes >= smallest_immediate && first_bytes <= largest_immediate) {
-                out.push_back(make(Opcode::addi_s, p, base, {}, static_cast<int32_t>(first_bytes)));
-            } else {
-                out.push_back(make(Opcode::add_s, p, base, kernel_.constant(static_cast<int32_t>(first_bytes))));
-            }
-            Op advance = make(Opcode::addi_s, p, p, {}, static_cast<int32_t>(bytes));
-            if (bytes < smallest_immediate || bytes > largest_immediate) {
-                advance.opcode = Opcode::add_s;
-                advance.imm = 0;
-                advance.src[1] = kernel_.constant(static_cast<int32_t>(bytes));
-            }
-            latch.push_back(advance);
+            const Reg p = goes_on != continued_.end()
+                              ? goes_on->second
+                              : begin(key, rest, full == key ? lowest_row : 0, steps->first, pointers, out);
+            const Reg step = steps->period > 0 ? uneven.step(*steps, out) : Reg{};
+            latch.push_back(step.defined() ? make(Opcode::add_s, p, p, step) : add(p, p, steps->usual));
             inner[key] = p;
         }
         // What an address has that a loop does not change is computed in front of it where packets are all that counts. Where
@@ -480,17 +470,165 @@ private:
         counters_.erase(loop.id);
         if (hoists) loops_.pop_back();
         for (Node &node : latch) loop.body.push_back(std::move(node));
+        for (Node &node : uneven.head) head.push_back(std::move(node));
+        loop.body.insert(loop.body.begin(), std::make_move_iterator(head.begin()), std::make_move_iterator(head.end()));
     }
+
+    // What is left of a key outside of a loop.
+    PointerKey without(PointerKey key, int loop) const {
+        key.stores = false;
+        key.window = 0;
+        if (std::erase_if(key.terms,
+                          [&](const auto &term) { return inside(term.first, loop) || depends_on(term.first, loop); }) > 0)
+            key.wraps = false;
+        return key;
+    }
+    // A pointer that starts so many rows, and bytes, behind the one of `rest`.
+    Reg begin(const PointerKey &key, const PointerKey &rest, int64_t row, int64_t bytes, std::map<PointerKey, Reg> &pointers,
+              Body &out) {
+        const Reg base = pointer(rest, pointers, out), p = place_pointer(kernel_.scalar("p"), key.copy);
+        if (row != 0) first_row_of_[p] = row;
+        out.push_back(add(p, base, (row - first_row(base)) * kernel_.machine->pad.row_bytes + bytes));
+        return p;
+    }
+
+    // Does a loop store more in front of the first one inside than behind it?
+    static bool stores_in_front(const Loop &loop) {
+        const auto inner = std::ranges::find_if(loop.body, [](const Node &node) { return node.loop != nullptr; });
+        return count_of(Opcode::vreg_st, loop.body.begin(), inner) > count_of(Opcode::vreg_st, inner, loop.body.end());
+    }
+    static int64_t count_of(Opcode opcode, Body::const_iterator from, Body::const_iterator to) {
+        return std::count_if(from, to, [&](const Node &node) { return node.op && node.op->opcode == opcode; });
+    }
+
+    // Of pointers of a loop inside that go on in each turn from where the last one has left them: bytes in front, and from the
+    // end of a turn to the start of the next.
+    struct Continuing {
+        int64_t first = 0, behind = 0;
+    };
+    // Code around visits of the array that stores their sums, and nothing else, has room for the steps of their pointers; right
+    // in front of them each would take a packet.
+    std::map<PointerKey, Continuing> continuing_steps(const Loop &loop, const std::set<Reg> &changed) {
+        std::map<PointerKey, Continuing> all;
+        const auto is_loop = [](const Node &node) { return node.loop != nullptr; };
+        const auto visits = std::ranges::find_if(loop.body, is_loop);
+        if (visits == loop.body.end() || std::count_if(visits, loop.body.end(), is_loop) > 1 || !is_visit(*visits->loop) ||
+            count_of(Opcode::gemm_vv, loop.body.begin(), loop.body.end()) > 0)
+            return all;
+        std::map<PointerKey, int64_t> keys, others;
+        collect(visits->loop->body, keys);
+        for (const Node &node : loop.body) {
+            if (node.op && node.op->access) others.try_emplace(key_of(*node.op), 0);
+            if (node.branch) collect(node.branch->body, others);
+        }
+        for (const auto &[key, row] : keys) {
+            PointerKey outside = key;
+            std::erase_if(outside.terms, [&](const auto &term) { return depends_on(term.first, visits->loop->id); });
+            const std::optional<Steps> steps = steps_of(key, *visits->loop), turn = steps_of(outside, loop);
+            if (!steps || !turn || turn->period > 0 || (steps->usual == 0 && steps->period == 0) || others.contains(key) ||
+                changed.contains(key.slot))
+                continue;
+            const int64_t extent = visits->loop->extent, jumps = steps->period > 0 ? extent / steps->period : 0;
+            all[key] = {steps->first, turn->usual - (extent - jumps) * steps->usual - jumps * steps->jump};
+        }
+        constexpr int64_t stores_for_a_step = 4;
+        if (count_of(Opcode::vreg_st, loop.body.begin(), loop.body.end()) <
+            stores_for_a_step * static_cast<int64_t>(all.size()))
+            all.clear();
+        return all;
+    }
+
+    // dst = a + value
+    Op add(Reg dst, Reg a, int64_t value) {
+        if (value >= smallest_immediate && value <= largest_immediate)
+            return make(Opcode::addi_s, dst, a, {}, static_cast<int32_t>(value));
+        return make(Opcode::add_s, dst, a, kernel_.constant(static_cast<int32_t>(value)));
+    }
+
+    // Bytes of a pointer in the first iteration of a loop, and from each to the next: `usual`, but `jump` behind each
+    // `period`-th one; 0: there are none.
+    struct Steps {
+        int64_t first = 0, usual = 0, jump = 0, period = 0;
+    };
+    std::optional<Steps> steps_of(const PointerKey &key, const Loop &loop) const {
+        Steps steps;
+        bool linear = true;
+        for (auto [atom, coefficient] : key.terms)
+            if (depends_on(atom, loop.id)) {
+                if (kernel_.atoms[atom].is_loop)
+                    steps.usual = coefficient;
+                else
+                    linear = false;
+            }
+        if (linear) return steps;
+        if (!is_visit(loop)) return std::nullopt;
+        std::vector<int64_t> bytes;
+        for (int64_t i = 0; i < loop.extent; i++) {
+            int64_t sum = 0;
+            for (auto [atom, coefficient] : key.terms) {
+                if (!depends_on(atom, loop.id)) continue;
+                const auto value = value_at(kernel_.atoms[atom].expr, {{kernel_.loops[loop.id].name, i}});
+                if (!value) return std::nullopt;
+                sum += coefficient * *value;
+            }
+            bytes.push_back(sum);
+        }
+        steps = {bytes[0], bytes[1] - bytes[0], 0, 0};
+        for (int64_t i = 1; i < loop.extent; i++) {
+            const int64_t step = bytes[i] - bytes[i - 1];
+            if (steps.period == 0 && step != steps.usual) steps.jump = step, steps.period = i;
+            if (step != (steps.period > 0 && i % steps.period == 0 ? steps.jump : steps.usual)) return std::nullopt;
+        }
+        return steps;
+    }
+
+    // Is a loop a visit of the array that forms sums itself? Its pointers need no constant steps: with weights of its own it
+    // has no stages that run idle, no sums that run later, and time to count beside its rows.
+    bool is_visit(const Loop &loop) const {
+        const auto straight = [](const Node &node) { return node.op.has_value(); };
+        const auto has = [&](Opcode opcode) {
+            return std::ranges::any_of(loop.body, [&](const Node &node) { return node.op->opcode == opcode; });
+        };
+        return optimize_ && kernel_.machine->timed() && loop.begin == 0 && loop.extent > 1 &&
+               kernel_.loops[loop.id].parent >= 0 && !kernel_.loops[loop.id].varies() &&
+               std::ranges::all_of(loop.body, straight) && has(Opcode::lw_vi) && has(Opcode::gemm_vv) && !has(Opcode::add_vv);
+    }
+
+    // Registers of a loop whose pointers have such steps: a step is the same register for all pointers that share it, made
+    // from a mask that is -1 behind each `period`-th iteration.
+    struct UnevenSteps {
+        AddressLowering &lowering;
+        std::map<int64_t, Reg> masks;  // by period
+        std::map<std::array<int64_t, 3>, Reg> made;
+        Body head;  // of an iteration
+
+        Reg step(const Steps &steps, Body &before) {
+            Kernel &kernel = lowering.kernel_;
+            Reg &mask = masks[steps.period], &step = made[{steps.period, steps.usual, steps.jump}];
+            if (!mask.defined()) {
+                mask = kernel.scalar("jumps");
+                const Reg left = kernel.scalar("until_jump"), again = kernel.scalar("again");
+                before.push_back(lowering.add(left, zero_scalar, steps.period - 1));
+                head.push_back(lowering.add(left, left, -1));
+                head.push_back(lowering.make(Opcode::srai_s, mask, left, {}, 31));
+                head.push_back(lowering.make(Opcode::and_s, again, mask, kernel.constant(static_cast<int32_t>(steps.period))));
+                head.push_back(lowering.make(Opcode::add_s, left, left, again));
+            }
+            if (!step.defined()) {
+                step = kernel.scalar("step");
+                head.push_back(
+                    lowering.make(Opcode::and_s, step, mask, kernel.constant(static_cast<int32_t>(steps.jump - steps.usual))));
+                head.push_back(lowering.add(step, step, steps.usual));
+            }
+            return step;
+        }
+    };
 
     // Has an innermost loop addresses that go on at different steps? They are computed from a count of its own, since the
     // loop's variable is that of the iteration that ends, not of those that are under way.
-    bool counts(const Loop &loop) const {
+    bool counts(const Loop &loop) {
         const auto straight = [](const Node &node) { return node.op.has_value(); };
-        const auto curved = [&](const Node &node) {
-            return node.op->access && std::ranges::any_of(node.op->access->row.terms, [&](const auto &term) {
-                       return depends_on(term.first, loop.id) && !kernel_.atoms[term.first].is_loop;
-                   });
-        };
+        const auto curved = [&](const Node &node) { return node.op->access && !steps_of(key_of(*node.op), loop); };
         return optimize_ && kernel_.machine->timed() && std::ranges::all_of(loop.body, straight) &&
                std::ranges::any_of(loop.body, curved);
     }
@@ -543,7 +681,8 @@ private:
     std::vector<Around> loops_;
     std::map<Made, Reg> made_;  // and still true
     size_t next_copy_ = 0;
-    std::map<int, Reg> counters_;  // of the loops that count for themselves
+    std::map<int, Reg> counters_;          // of the loops that count for themselves
+    std::map<PointerKey, Reg> continued_;  // pointers of the loop inside that go on from turn to turn
     std::map<const Op *, int> copy_of_;
     std::set<const Op *> moving_stores_;
     std::map<PointerKey, std::vector<int64_t>> windows_;  // of pointers without regard to copies: the first row of each

@@ -83,7 +83,7 @@ private:
     // packets of their own. Where what is around the others would leave the instruction cache, half of these are loads of
     // zeros, which have room beside clears where no ports go to stores: those of what is stored last.
     void load_some(Body &body, size_t first_clear) {
-        // Packets: of a load of weights, and of the pointers of each loop inside.
+        // Packets: of a load of weights, and of the pointers of this loop and of each inside.
         constexpr size_t least = 16, weights = 44, ends = 20;
         const Machine &machine = *kernel_.machine;
         std::map<int32_t, size_t> stored;  // the place among the stores
@@ -92,7 +92,7 @@ private:
             if (node.op && node.op->opcode == Opcode::vreg_st) stored[node.op->src[2].id] = stores++;
         const size_t clears = body.size() - first_clear;
         if (clears < stores / 2 + least) return;
-        const size_t packets = array_rows(body) + stores / 2 + (clears - stores / 2) / 2 + weights + ends * depth(body);
+        const size_t packets = array_rows(body) + stores / 2 + (clears - stores / 2) / 2 + weights + ends * (1 + depth(body));
         if (static_cast<int64_t>(packets) * machine.issue.packet_bytes <= machine.icache.bytes) return;
         std::vector<size_t> last;
         for (size_t i = first_clear; i < body.size(); i++)

@@ -33,7 +33,7 @@ private:
         block.ops = *blocks_[b].packets[p][i].side;
         block.from_block = static_cast<int>(b);
         block.from_packet = static_cast<int>(p);
-        block.before = apart_from_loop(b, behind_nest(b, inline_blocks), static_cast<int64_t>(block.ops.size()));
+        block.before = apart_from_loop(b, behind_nest(b, inline_blocks), operations_left(b, inline_blocks));
         blocks_[b].packets[p][i].imm = static_cast<int32_t>(blocks_.size());
         blocks_.push_back(std::move(block));
         pack_(blocks_.size() - 1);
@@ -43,8 +43,18 @@ private:
         blocks_.back().packets.push_back({back});
     }
 
-    // That place, but right behind the loop that block b is where the code there would push the loop's packets out of the
-    // instruction cache.
+    // Of the branches of a block: those whose code has no place yet.
+    int64_t operations_left(size_t b, size_t inline_blocks) const {
+        int64_t operations = 0;
+        for (const OpGroup &packet : blocks_[b].packets)
+            for (const Op &op : packet)
+                if (op.side && op.imm < static_cast<int32_t>(inline_blocks))
+                    operations += static_cast<int64_t>(op.side->size());
+        return operations;
+    }
+
+    // That place, but right behind the loop that block b is where the code there, and that of its other branches, would push
+    // the loop's packets out of the instruction cache.
     int apart_from_loop(size_t b, int place, int64_t operations) const {
         if (!machine_.timed() || innermost_loop(kernel_, blocks_, b) < 0) return place;
         int64_t packets = 0;

@@ -179,11 +179,20 @@ private:
     // it does.
     void pack_nests_densely(size_t b) {
         for (auto nest = nest_around(b); nest; nest = nest_around(*nest))
-            if (packets_of(*nest) > most_packets() && !pack_densely(*nest)) return;
+            if (packets_with_sides(*nest) > most_packets() && !pack_densely(*nest)) return;
+    }
+    // With the code out of line that is still to be moved there, an operation a packet.
+    int64_t packets_with_sides(const std::pair<int, int> &nest) const {
+        int64_t packets = packets_of(nest);
+        for (int b = nest.first; b <= nest.second; b++)
+            for (const OpGroup &packet : blocks_[static_cast<size_t>(b)].packets)
+                for (const Op &op : packet)
+                    if (op.side) packets += static_cast<int64_t>(op.side->size());
+        return packets;
     }
     bool pack_densely(const std::pair<int, int> &nest) {
         // Where all of it goes round a cache that is too small, what has no room pushes out as much again.
-        const int64_t capacity = most_packets(), missing = std::min(packets_of(nest) - capacity, capacity);
+        const int64_t capacity = most_packets(), missing = std::min(packets_with_sides(nest) - capacity, capacity);
         std::map<size_t, std::vector<OpGroup>> before;
         double longer = 0;  // in a turn
         const auto turns = static_cast<double>(executions(kernel_, blocks_, static_cast<size_t>(nest.second)));
@@ -195,7 +204,7 @@ private:
             blocks_[straight].packets = densest.packets;
             longer += static_cast<double>(densest.cycles) * static_cast<double>(executions(kernel_, blocks_, straight)) / turns;
         }
-        const int64_t still_missing = packets_of(nest) - capacity;
+        const int64_t still_missing = packets_with_sides(nest) - capacity;
         if (still_missing <= 0) return true;
         const double fetched = 2 * fetch_cycles(machine_) * static_cast<double>(missing - still_missing);
         if (fetched < longer)

@@ -59,10 +59,13 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is
     // made.
     const int64_t count = channels_.front().run.count;
-    const bool in_time = by_turns_ ? count <= turns && sure_iterations(*inner) > 1 : 2 * count <= sure_iterations(*hot);
+    // Of turns fewer than groups each starts some of them.
+    several_a_turn_ = by_turns_ && count > turns;
+    const bool in_time =
+        by_turns_ && !several_a_turn_ ? sure_iterations(*inner) > 1 : 2 * count <= turns * sure_iterations(*inner);
     if (rest * least_share <= apart && is_short && in_time) groups_ = count;
     if (groups_ == 1 || kinds == 1) beside_ = nullptr;
-    if (groups_ == 1) by_turns_ = false;
+    if (groups_ == 1) by_turns_ = several_a_turn_ = false;
 }
 
 void ResultTransfer::reset(bool direct, Body &before) const {
@@ -135,6 +138,11 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
         }
         const Channel &c = channels_.front();
         code_.aim(c, true, slot_, leaving_, {}, out);
+        if (several_a_turn_) {
+            const auto [inner, turns] = innermost_of_nest(*hot);
+            start_in_nest(kernel_, {c, {}, groups_, pending_}, turns * sure_iterations(*inner) / 2, *inner, code_, out);
+            return;
+        }
         if (by_turns_) {
             // Away from loads, which start in front of the innermost loop.
             Loop &around = *loop_around_innermost(*hot), &inner = *innermost_of(around);

@@ -57,13 +57,14 @@ private:
     TransferCode &code_;
     const Copy &copy_;
     std::vector<Channel> channels_;
-    int64_t groups_ = 1;      // that start one by one
-    bool by_turns_ = false;   // one in each turn of the innermost loop,
-    Loop *beside_ = nullptr;  // and one of a second kind from this loop of the turn
-    Reg armed_;               // this iteration made a result: so many groups; else 0
-    Reg memory_;              // its address
-    Reg pending_;             // so many groups of a result wait to leave,
-    Reg leaving_, slot_;      // from here and to there
+    int64_t groups_ = 1;           // that start one by one
+    bool by_turns_ = false;        // one in each turn of the innermost loop,
+    bool several_a_turn_ = false;  // or several where it has fewer turns,
+    Loop *beside_ = nullptr;       // and one of a second kind from this loop of the turn
+    Reg armed_;                    // this iteration made a result: so many groups; else 0
+    Reg memory_;                   // its address
+    Reg pending_;                  // so many groups of a result wait to leave,
+    Reg leaving_, slot_;           // from here and to there
 };
 
 }  // namespace atalla::codegen

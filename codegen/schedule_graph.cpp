@@ -15,10 +15,16 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
         in[edges[e].to].push_back(static_cast<int>(e));
         out[edges[e].from].push_back(static_cast<int>(e));
     }
-    // The longest way to the end of the block: through dependences, or through what its lane unit still has to do.
+    // The longest way to the end of the block: through dependences, or through what its lane unit still has to do, or the pad
+    // that it stores to, where more is stored than waits in the queues.
     height.assign(ops.size(), 0);
     const int lane_interval = kernel.machine->timed() ? static_cast<int>(kernel.machine->vec.ii) : 1;
+    const int store_interval = static_cast<int>(kernel.machine->pad.write_ii);
+    const bool stores_wait =
+        kernel.machine->timed() && loop < 0 &&
+        std::ranges::count(ops, Opcode::vreg_st, &Op::opcode) > kernel.machine->vlsu.store_queue * kernel.machine->pad.count;
     std::map<Unit, int> behind;
+    std::map<int32_t, int> behind_in_pad;
     for (size_t i = ops.size(); i-- > 0;) {
         for (int e : out[i])
             if (edges[e].distance == 0 && !is_marker(ops[edges[e].to]))
@@ -27,6 +33,8 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
         if (loop < 0 && ops[i].early) height[i] += early;
         if (loop < 0 && is_lane_operation(ops[i].opcode))
             height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
+        if (stores_wait && ops[i].opcode == Opcode::vreg_st)
+            height[i] = std::max(height[i], store_interval * behind_in_pad[ops[i].pad]++);
     }
     cycle.assign(ops.size(), -1);
     wanted.assign(ops.size(), 0);

@@ -353,6 +353,11 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
     start_at(kernel, parts, times, hot, code, body);
 }
 
+void start_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t iterations, Loop &hot, const TransferCode &code,
+                   Body &body) {
+    start_at(kernel, {transfer}, {{1, iterations, false}}, hot, code, body);
+}
+
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code,
                 Body &body) {
     start_at(kernel, {transfer}, {{first, 1, false}}, hot, code, body);

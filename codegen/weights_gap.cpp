@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
+#include <vector>
 
 #include "codegen/resources.h"
 
@@ -20,7 +22,7 @@ public:
     void run() {
         const std::optional<int> weights = first(Opcode::lw_vi), rows = last(Opcode::gemm_vv);
         if (!weights || !rows || *rows < *weights) return;
-        steps_beside_rows(*rows);
+        steps_beside_rows(*weights, *rows);
         if (first(Opcode::gemm_vv) > *weights) join(*weights);
     }
 
@@ -72,25 +74,58 @@ private:
         graph_.cycle[i] = cycle;
     }
 
-    // Scalar steps behind the last row; what they step is read before it.
-    void steps_beside_rows(int last_row) {
+    bool is_step(int i) const { return info(graph_.ops[i].opcode).unit == Unit::Ex1 && !graph_.ops[i].side; }
+
+    // Scalar steps behind the last row; what they step is read before it. What makes such a step goes to the first packet from
+    // the weights on that has room.
+    void steps_beside_rows(int weights, int last_row) {
         std::vector<int> steps;
         for (auto row = rows_.upper_bound(last_row); row != rows_.end(); row++)
             for (int i : row->second)
-                if (info(graph_.ops[i].opcode).unit == Unit::Ex1 && !graph_.ops[i].side) steps.push_back(i);
-        for (int i : steps) {
-            // The last packet is the branch's.
-            auto row = rows_.lower_bound(last_row);
-            while (row != rows_.begin()) {
-                const int cycle = (--row)->first;
-                if (!may_run(i, cycle)) {
-                    if (depends_on(i, cycle)) break;
-                    continue;
-                }
-                move(i, cycle);
-                break;
-            }
+                if (is_step(i)) steps.push_back(i);
+        std::set<int> makers;
+        for (int i : steps) add_makers(i, makers);
+        std::vector<int> in_order(makers.begin(), makers.end());
+        std::ranges::stable_sort(in_order, {}, [&](int i) { return graph_.cycle[i]; });
+        for (int i : in_order) {
+            std::vector<int> cycles = packets_for(i, std::min(last_row, graph_.cycle[i]));
+            std::erase_if(cycles, [&](int cycle) { return cycle < std::max(weights, ready(i)); });
+            std::ranges::reverse(cycles);
+            move_to_first(i, cycles);
         }
+        for (int i : steps)
+            if (!makers.contains(i)) move_to_first(i, packets_for(i, last_row));
+    }
+    // The steps that operation `i` reads.
+    void add_makers(int i, std::set<int> &makers) const {
+        for (int e : graph_.in[i]) {
+            const Edge &edge = graph_.edges[e];
+            if (edge.distance == 0 && is_step(edge.from) && reads(graph_.ops[i], graph_.ops[edge.from].dst) &&
+                makers.insert(edge.from).second)
+                add_makers(edge.from, makers);
+        }
+    }
+    // The first cycle in which what operation `i` reads is there.
+    int ready(int i) const {
+        int cycle = 0;
+        for (int e : graph_.in[i])
+            if (const Edge &edge = graph_.edges[e]; edge.distance == 0)
+                cycle = std::max(cycle, graph_.cycle[edge.from] + edge.latency);
+        return cycle;
+    }
+    // The packets in front of the one of a cycle, the last ones first, as far as what operation `i` depends on lets it. The
+    // last packet is the branch's.
+    std::vector<int> packets_for(int i, int before) const {
+        std::vector<int> cycles;
+        for (auto row = rows_.lower_bound(before); row != rows_.begin();) {
+            cycles.push_back((--row)->first);
+            if (depends_on(i, row->first)) break;
+        }
+        return cycles;
+    }
+    void move_to_first(int i, const std::vector<int> &cycles) {
+        const auto room = std::ranges::find_if(cycles, [&](int cycle) { return may_run(i, cycle); });
+        if (room != cycles.end()) move(i, *room);
     }
     bool depends_on(int i, int cycle) const {
         return std::any_of(graph_.in[i].begin(), graph_.in[i].end(), [&](int e) {

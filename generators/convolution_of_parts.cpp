@@ -29,7 +29,8 @@ public:
           strip_height_(plan_.strip_height()),
           frame_columns_(static_cast<int>(shape.columns_read(across_ * strip_columns_))),
           frame_rows_(static_cast<int>(shape.rows_read(plan_.part_rows))),
-          r(0, strip_columns_, 0, strip_height_, 0, tap_tiles_, 0, taps_y_, point["first_apart"] != 0 ? "r" : "r_alike"),
+          r(0, strip_columns_, 0, strip_height_, 0, static_cast<int>(shape.k_tiles()),
+            point["first_apart"] != 0 ? "r" : "r_alike"),
           all({{0, parts_}, {0, strip_columns_}, {0, strip_rows_}, {0, across_}, {0, below_}}, "all") {
         if (strip_height_ < parts_ * strip_rows_) all.where(all[0] * strip_rows_ + all[2] < strip_height_);
     }
@@ -62,20 +63,18 @@ private:
     void define_product() {
         // Rows of a strip: those of the first part, then those of the next.
         const Expr part_of = ry / strip_rows_, row = sr * strip_rows_ + ry % strip_rows_;
-        const Expr at = (sc * strip_columns_ + rx) * (stride_x_ * channel_tiles_) +
-                        (t % channel_tiles_ + t / channel_tiles_ * (static_cast<int>(shape_.dilation_x) * channel_tiles_));
-        const Expr linear = shape_.dilation_x == 1 ? Expr((sc * strip_columns_ + rx) * (stride_x_ * channel_tiles_) + t) : at;
-        const Expr tile = kr * tap_tiles_ + t;
-        product.weights(k, w, co, kr, t, g) =
-            along_taps() ? filter(k, tile, co * lanes + w, g) : filter(k, co * lanes + w, tile, g);
-        product.part(o, rx, ry, kr, t, sc, sr, co, g, b) = 0.0f;
-        product.part(o, rx, ry, kr, t, sc, sr, co, g, b) +=
-            f32(image(q, linear, row * static_cast<int>(shape_.stride_y) + kr * static_cast<int>(shape_.dilation_y), part_of, g,
-                      b)) *
-            f32(product.weights(q, o, co, kr, t, g));
+        const Expr tap = t % tap_tiles_;
+        const Expr at = tap % channel_tiles_ + tap / channel_tiles_ * (static_cast<int>(shape_.dilation_x) * channel_tiles_);
+        const Expr linear = (sc * strip_columns_ + rx) * (stride_x_ * channel_tiles_) + (shape_.dilation_x == 1 ? tap : at);
+        product.weights(k, w, co, t, g) = along_taps() ? filter(k, t, co * lanes + w, g) : filter(k, co * lanes + w, t, g);
+        product.part(o, rx, ry, t, sc, sr, co, g, b) = 0.0f;
+        product.part(o, rx, ry, t, sc, sr, co, g, b) +=
+            f32(image(q, linear, row * static_cast<int>(shape_.stride_y) + t / tap_tiles_ * static_cast<int>(shape_.dilation_y),
+                      part_of, g, b)) *
+            f32(product.weights(q, o, co, t, g));
         sums(o, rx, ry, sc, sr, co, g, b) = define_start(biases, bias);
         sums(o, r.x, r.y, sc, sr, co, g, b) =
-            strict_float(sums(o, r.x, r.y, sc, sr, co, g, b) + bf16(product.part(o, r.x, r.y, r.w, r.z, sc, sr, co, g, b)));
+            strict_float(sums(o, r.x, r.y, sc, sr, co, g, b) + bf16(product.part(o, r.x, r.y, r.z, sc, sr, co, g, b)));
         finished(o, px, py, co, g, b) = undef<BFloat>();
         finished(o, all[3] * strip_columns_ + all[1], all[0] * plan_.part_rows + all[4] * strip_rows_ + all[2], co, g, b) =
             shape_.epilogue.apply(sums(o, all[1], all[0] * strip_rows_ + all[2], all[3], all[4], co, g, b));
@@ -120,7 +119,7 @@ private:
         RVar of("of"), inside("inside");
         sums.update()
             .split(r.y, of, inside, strip_rows_, TailStrategy::GuardWithIf)
-            .reorder(o, of, r.x, inside, r.z, r.w)
+            .reorder(o, of, r.x, inside, r.z)
             .vectorize(o, lanes);
         filter.compute_at(out, oo)
             .bound_extent(k, lanes)
@@ -140,10 +139,10 @@ private:
     const int parts_, strip_columns_, strip_rows_, across_, below_, height_, strip_height_, frame_columns_, frame_rows_;
     ImageParam f = tensor("F", {shape_.taps() * shape_.in, shape_.out *shape_.groups}),
                bias = tensor("bias", shape_.bias_extents());
-    Var oo{"oo"}, a{"a"}, pc{"pc"}, py{"py"}, kr{"kr"}, rx{"rx"}, ry{"ry"}, sc{"sc"}, sr{"sr"};
+    Var oo{"oo"}, a{"a"}, pc{"pc"}, py{"py"}, rx{"rx"}, ry{"ry"}, sc{"sc"}, sr{"sr"};
     Func filter{"filter"}, biases{"biases"}, sums{"sums"}, finished{"finished"}, out{"Y_out"};
     Dot product{"product"};
-    RDom r;    // columns and rows of a strip of all parts, k tiles of a row of the kernel, its rows
+    RDom r;    // columns and rows of a strip of all parts, k tiles
     RDom all;  // parts, columns and rows of a strip of one, strips
 };
 

@@ -404,9 +404,10 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     constexpr double latency = 80, pace = 4.6, switch_cost = 100, psum_overhead = 75, adder_overhead = 3, longest_merged = 96,
                      unmerged_row = 3.38, unmerged_code = 2, miss = 8.75, strip_overhead = 250, pad_result = 40;
     // Where the array forms the sums: the packets of a visit and of the first one beside those of their places, and those of a
-    // result and of a result that is cleared; constants of the places' rows, which places in line share with the results.
+    // result and of a result that is cleared; constants of the places' rows, which places in line share with the results, and
+    // of which those of parts are in packets of the results.
     constexpr double psum_code = 65, psum_first = 47, psum_results = 0.7, cleared_results = 0.79, row_constants = 45,
-                     clear = 1.8;
+                     part_constants = 10, clear = 1.8;
     // What streams past weights: the places, or channels past those.
     const auto channels = static_cast<double>(point["channels"]),
                strip = channels > 0 ? channels * static_cast<double>(shape.band_rows()) : places;
@@ -434,7 +435,9 @@ static double strip_cycles(const ConvolutionShape &shape, const Machine &machine
     if (machine.sa.psum_in)
         strip_code = strip + psum_code +
                      (point["first_apart"] ? strip + psum_first + (beside ? 0 : strip * psum_results)
-                                           : strip * cleared_results + (point["in_line"] ? 0 : row_constants));
+                                           : strip * cleared_results + (point["in_line"]    ? 0
+                                                                        : point["in_parts"] ? part_constants
+                                                                                            : row_constants));
     constexpr double part = 150;  // the waits and slots of a part of a kernel
     const double parts = part * static_cast<double>(point["kernel_parts"] - 1);
     // Results of rows of kernels have what is behind them in line, where it waits for its masks and adds to their code.

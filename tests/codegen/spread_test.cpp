@@ -439,6 +439,37 @@ TEST(EvenStarts, GroupsAreDividedAmongTheTurnsOfANest) {
     EXPECT_TRUE(body.empty());
 }
 
+// A result whose groups are more than the turns of its nest leaves in the iterations given, whatever turn they are of.
+TEST(EvenStarts, SeveralGroupsOfAResultStartInATurnOfANest) {
+    for (const int64_t waiting : {0, 7}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const Channel c = f.channel(code, 7);
+        const Reg pending = f.kernel.scalar("pending");
+        constexpr int64_t turns = 3, extent = 10, iterations = 15;
+        Loop hot;
+        hot.extent = extent;
+        Body body;
+        code.aim(c, true, {}, {}, {}, body);
+        start_in_nest(f.kernel, {c, {}, 7, pending}, iterations, hot, code, body);
+        Scalars scalars;
+        scalars.set(pending, waiting);
+        for (const Node &node : body) scalars.run(*node.op);
+        for (int64_t i = 0; i < turns * extent; i++) {
+            scalars.iteration(hot.body);
+            if (i == iterations) {
+                EXPECT_EQ(scalars.started.size(), static_cast<size_t>(waiting * 4));
+            }
+        }
+        EXPECT_EQ(scalars.get(pending), 0);
+        if (waiting > 0)
+            Fixture::expect_in_order(scalars, c);
+        else
+            EXPECT_TRUE(scalars.started.empty());
+    }
+}
+
 // Several transfers, some of one round: one after the other, at one distance and in their order.
 TEST(EvenStarts, RoundsOfSeveralTransfersFollowEachOtherInANest) {
     constexpr int64_t turns = 4, extent = 10;

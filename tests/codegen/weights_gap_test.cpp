@@ -61,6 +61,42 @@ TEST_F(WeightsGap, StepsGoBesideRowsBehindWhatReadsThem) {
     EXPECT_NE(graph.cycle[step_b], graph.cycle[step_a]) << "a packet has one scalar step";
 }
 
+// What makes a step is behind the rows, too, and has its result early enough for it to go beside them.
+TEST_F(WeightsGap, WhatMakesAStepGoesBehindTheWeights) {
+    counted_loop(8);
+    const Reg in_b = kernel.scalar("b"), zero = kernel.scalar("zero"), left = kernel.scalar("left"),
+              jump = kernel.scalar("jump"), weight = vector("weight"), row = vector("row");
+    std::vector<Op> ops = {op(Opcode::vreg_ld, weight, {in_b, zero})};
+    constexpr int several = 12;
+    for (int i = 0; i < several; i++) ops.push_back(op(Opcode::lw_vi, {}, {weight}));
+    for (int i = 0; i < several; i++) ops.push_back(op(Opcode::gemm_vv, vector("product"), {row, zero_vector}));
+    const int last = static_cast<int>(ops.size()) - 1;
+    ops.push_back(op(Opcode::addi_s, left, {left}));
+    ops.push_back(op(Opcode::srai_s, jump, {left}));
+    ops.push_back(op(Opcode::add_s, in_b, {in_b, jump}));
+    ScheduleGraph graph(kernel, ops, 0);
+    for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
+    merge_between_rows_and_weights(kernel, graph);
+    const int count = graph.cycle[last + 1], shift = graph.cycle[last + 2], step = graph.cycle[last + 3];
+    EXPECT_GE(count, 1) << "in front of the weights packets are merged";
+    EXPECT_GE(shift, count + result_latency(machine, Opcode::addi_s));
+    EXPECT_GT(step, shift);
+    EXPECT_LT(step, last);
+}
+
+TEST_F(WeightsGap, WhatMakesAStepStaysInFrontOfItsOtherReaders) {
+    counted_loop(8);
+    const Reg in_a = kernel.scalar("a"), made = kernel.scalar("made"), weight = vector("weight"), row = vector("row");
+    std::vector<Op> ops = {op(Opcode::addi_s, made, {made}), op(Opcode::vreg_ld, weight, {made, zero_scalar})};
+    for (int i = 0; i < weights; i++) ops.push_back(op(Opcode::lw_vi, {}, {weight}));
+    for (int i = 0; i < rows; i++) ops.push_back(op(Opcode::gemm_vv, vector("product"), {row, zero_vector}));
+    ops.push_back(op(Opcode::add_s, in_a, {in_a, made}));
+    ScheduleGraph graph(kernel, ops, 0);
+    for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
+    merge_between_rows_and_weights(kernel, graph);
+    EXPECT_LT(graph.cycle[0], graph.cycle[1]);
+}
+
 TEST_F(WeightsGap, RowsAndWeightsStayWhereTheyAre) {
     const ScheduleGraph graph = merged([](int i) { return i % 4; });
     for (int i = 0; i < weights; i++) EXPECT_EQ(graph.cycle[weights + i], weights + i);

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <numeric>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include <fmt/format.h>
@@ -279,6 +281,44 @@ TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
 }
 
+// The k tiles of all rows of the kernel are one loop, in which all pointers of the image share a step; in front of it nothing
+// is aimed anew for a strip.
+TEST(Convolution, PointersGoOnFromStripToStrip) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x14x28x32,64x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14},
+                                                                                  {"strip_rows", 4},
+                                                                                  {"strip_columns", 7},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"first_apart", 0},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32},
+                                                                                  {"in_parts", 1}})
+        point.set(name, value);
+    const KernelDefinition kernel = workload->build(machine, point);
+    codegen::CompileOptions options;
+    options.layouts = kernel.layouts;
+    options.dump_after = "addresses";
+    std::string strip, visit;
+    options.dump = [&](const std::string &, const std::string &text) {
+        const size_t strips = text.find("for finished.all"), visits = text.find("for sums.r_alike");
+        ASSERT_LT(strips, visits);
+        ASSERT_NE(visits, std::string::npos) << text;
+        EXPECT_EQ(text.find("for sums.r_alike", visits + 1), std::string::npos) << "a loop over rows of the kernel";
+        strip = text.substr(strips, visits - strips);
+        visit = text.substr(visits);
+    };
+    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    EXPECT_FALSE(std::regex_search(strip, std::regex("addi?\\.s p\\."))) << strip;
+    std::set<std::string> steps;
+    const std::regex step("add\\.s (p\\.[0-9]+), \\1, (step\\.[0-9]+)");
+    for (std::sregex_iterator at(visit.begin(), visit.end(), step); at != std::sregex_iterator(); ++at) steps.insert((*at)[2]);
+    EXPECT_EQ(steps.size(), 1) << visit;
+    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+}
+
 // The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in
 // every turn, and what it pushes out.
 TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
@@ -298,6 +338,50 @@ TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
     const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
     ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
     constexpr int64_t strips = 32, lines_of_a_strip = 60;
+    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), strips * lines_of_a_strip);
+}
+
+// Three pads have twice as many results of a strip as the last one: theirs are stored first, or the last of them would each be
+// in a packet of its own.
+TEST(Convolution, ResultsOfUnequalPadsAreStoredInFewPackets) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x14x14x32,256x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14},
+                                                                                  {"strip_rows", 4},
+                                                                                  {"strip_columns", 14},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"first_apart", 0},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32},
+                                                                                  {"in_parts", 1}})
+        point.set(name, value);
+    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    constexpr int64_t blocks = 8, lines_of_a_block = 76;
+    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), blocks * lines_of_a_block);
+}
+
+// Transfers of weights and of results are out of line, all in the nest: where code is behind it that results need while they
+// leave, each line waits for the transfer.
+TEST(Convolution, CodeOfTransfersStaysInTheCache) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x27x27x64,96x64x5x5"}, {"padding", "2"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 27},
+                                                                                  {"strip_rows", 7},
+                                                                                  {"strip_columns", 7},
+                                                                                  {"sums_in_registers", 1},
+                                                                                  {"first_apart", 0},
+                                                                                  {"row_unroll", 1},
+                                                                                  {"weight_unroll", 32},
+                                                                                  {"in_parts", 1}})
+        point.set(name, value);
+    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    constexpr int64_t strips = 12, lines_of_a_strip = 50;
     EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), strips * lines_of_a_strip);
 }
 
