@@ -76,13 +76,16 @@ private:
 
     bool is_step(int i) const { return info(graph_.ops[i].opcode).unit == Unit::Ex1 && !graph_.ops[i].side; }
 
-    // Scalar steps behind the last row; what they step is read before it. What makes such a step goes to the first packet from
-    // the weights on that has room.
+    // Scalar steps behind the last row; what they step is read before it. Where one finds no room, what makes it goes to
+    // the first packet from the weights on that has some.
     void steps_beside_rows(int weights, int last_row) {
         std::vector<int> steps;
         for (auto row = rows_.upper_bound(last_row); row != rows_.end(); row++)
             for (int i : row->second)
                 if (is_step(i)) steps.push_back(i);
+        std::erase_if(steps, [&](int i) { return move_to_first(i, packets_for(i, last_row)); });
+        // Lanes that have work in the loop set its pace, not its packets.
+        if (std::ranges::any_of(graph_.ops, is_lane_operation, &Op::opcode)) return;
         std::set<int> makers;
         for (int i : steps) add_makers(i, makers);
         std::vector<int> in_order(makers.begin(), makers.end());
@@ -123,9 +126,12 @@ private:
         }
         return cycles;
     }
-    void move_to_first(int i, const std::vector<int> &cycles) {
+    // To the first of these packets that has room; false if none has.
+    bool move_to_first(int i, const std::vector<int> &cycles) {
         const auto room = std::ranges::find_if(cycles, [&](int cycle) { return may_run(i, cycle); });
-        if (room != cycles.end()) move(i, *room);
+        if (room == cycles.end()) return false;
+        move(i, *room);
+        return true;
     }
     bool depends_on(int i, int cycle) const {
         return std::any_of(graph_.in[i].begin(), graph_.in[i].end(), [&](int e) {
