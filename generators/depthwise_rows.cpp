@@ -18,9 +18,6 @@ using namespace vocabulary;
 
 namespace {
 
-// Rows of a part of the padded plane, in a channel's copy of it.
-int64_t rows_brought(const ConvolutionShape &shape) { return shape.rows_read(shape.rows()); }
-
 // Columns that a part reads: what its places' windows have of the image; behind the first part from `early` columns before.
 int64_t first_read(const ConvolutionShape &shape, int64_t part, int64_t early = 0) {
     return std::max<int64_t>(0, part * shape.diagonal().places * shape.stride_x - shape.padding_x - early);
@@ -80,6 +77,22 @@ struct MadeMatrices {
     int channels = 0;           // 0: none fit
 };
 
+// Where the rows of the kernel are a loop, the pad of a row is known if all that a block of the result's rows reads are in one.
+// A strip of all rows is so many equal blocks, in a pad each; what two of them read comes twice.
+int64_t row_blocks(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    constexpr int64_t few = 16;  // rows that a pad gives in the time that weights take
+    if (point["taps_unrolled"] != 0 || point["strip_rows"] != shape.rows() || shape.rows() <= few) return 1;
+    int64_t blocks = machine.pad.count;
+    while (shape.rows() % blocks != 0) blocks /= 2;
+    return blocks;
+}
+
+// Rows of the padded plane that come for a part.
+int64_t rows_brought(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    const int64_t blocks = row_blocks(shape, machine, point);
+    return blocks * shape.rows_read(shape.rows() / blocks);
+}
+
 class DepthwiseRowsPipeline {
 public:
     DepthwiseRowsPipeline(const ConvolutionShape &shape, const Machine &machine, const Point &point)
@@ -94,6 +107,7 @@ public:
           groups_(static_cast<int>(shape.groups)),
           taps_unrolled_(point["taps_unrolled"] != 0),
           parts_apart_(point["parts_apart"] != 0),
+          blocks_(static_cast<int>(row_blocks(shape, machine, point))),
           channels_(static_cast<int>(point["channels"])),
           made_(shape, machine, channels_),
           early_(shape.packed ? 0 : made_.early) {}
@@ -113,6 +127,8 @@ public:
     }
 
 private:
+    int in_block() const { return rows_ / blocks_; }
+
     // The first column that a part reads.
     Expr first_column(const Expr &part) const {
         const int step = places_ * static_cast<int>(shape_.stride_x);
@@ -124,10 +140,11 @@ private:
     void define_operands() {
         const int width = static_cast<int>(shape_.width), height = static_cast<int>(shape_.height),
                   stored = static_cast<int>(diagonal_.stored);
-        const Expr column = first_column(e) + k, row = y - static_cast<int>(shape_.padding_y);
-        rows_of(k, y, e, c, b) = bf16(0.0f);
+        const Expr column = first_column(e) + k,
+                   row = n * (in_block() * static_cast<int>(shape_.stride_y)) + y - static_cast<int>(shape_.padding_y);
+        rows_of(k, y, n, e, c, b) = bf16(0.0f);
         const int all = static_cast<int>(all_read(shape_, early_));
-        rows_of(k, y, e, c, b) =
+        rows_of(k, y, n, e, c, b) =
             select((all > 0 ? k < all : k < static_cast<int>(diagonal_.window) && column < width) && row >= 0 && row < height,
                    x(min(column, width - 1), clamp(row, 0, height - 1), b * groups_ + c), undef<BFloat>());
         if (!shape_.packed) {
@@ -168,7 +185,8 @@ private:
             weights(k, of_places, v, e, c) = made(k, matrix_row(place, e), v + c * static_cast<int>(shape_.kernel_y));
         part(j, y, v, e, c, b) = 0.0f;
         part(j, y, v, e, c, b) +=
-            f32(rows_of(q, y * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y), e, c, b)) *
+            f32(rows_of(q, y % in_block() * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y),
+                        y / in_block(), e, c, b)) *
             f32(weights(q, j, v, e, c));
         // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         sums(j, y, e, c, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
@@ -204,10 +222,11 @@ private:
             .vectorize(k, lanes)
             .bound_extent(k, lanes)
             .bound_extent(c, channels_)
-            .bound_extent(y, static_cast<int>(rows_brought(shape_)))
+            .bound_extent(y, static_cast<int>(shape_.rows_read(in_block())))
+            .bound_extent(n, blocks_)
             .bound_extent(e, parts_apart_ ? 1 : parts_);
         // All parts begin in the first pad.
-        if (parts_ > 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
+        if (parts_ > 1 && blocks_ == 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
         two_slots(rows_of, groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1));
         in_pads({rows_of});
         if (shape_.packed)
@@ -291,6 +310,7 @@ private:
     const ConvolutionDiagonal diagonal_;
     const int places_, parts_, strip_, rows_, columns_, groups_;
     const bool taps_unrolled_, parts_apart_;
+    const int blocks_;    // of the rows of a plane, each in a pad of its own
     const int channels_;  // whose operands come together
     const MadeMatrices made_;
     const int early_;
@@ -300,7 +320,7 @@ private:
                                              : std::vector<int64_t>{shape_.kernel_x, shape_.kernel_y *shape_.groups}),
                bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"},
-        i{"i"}, s{"s"}, t{"t"}, cb{"cb"};
+        i{"i"}, s{"s"}, t{"t"}, cb{"cb"}, n{"n"};
     Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"},
         finished{"finished"}, out{"Y_out"};
     Func taps{"taps"}, ones{"ones"}, moving{"moving"}, moved{"moved"}, made{"made"};  // without packed matrices
@@ -342,18 +362,19 @@ public:
                     parts_apart)
             .parameter("channels", "channels whose rows and matrices come together", channels);
         space.constraint(
-            "pads", {"channels"}, "Two slots of the rows of the channels, their matrices and their results fit the pads.",
+            "pads", {"channels", "taps_unrolled", "strip_rows"},
+            "Two slots of the rows of the channels, their matrices and their results fit the pads.",
             [shape = shape_, machine](const Point &point) {
                 const ConvolutionDiagonal d = shape.diagonal();
                 const int64_t capacity = machine.pad.count * machine.pad_rows() * 7 / 8, biases = shape.bias ? shape.groups : 0;
                 if (!shape.packed) {
                     const MadeMatrices made(shape, machine, point["channels"]);
-                    const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + 3 * machine.pad.count,
+                    const int64_t each = (rows_brought(shape, machine, point) + shape.rows()) * d.parts + 3 * machine.pad.count,
                                   fixed = 4 * lanes + made.rows(shape) * (made.shifts + 1);
                     return made.channels > 0 && 2 * point["channels"] * each + fixed + biases <= capacity;
                 }
-                const int64_t each = (rows_brought(shape) + shape.rows()) * d.parts + d.places * shape.kernel_y * d.kinds +
-                                     3 * machine.pad.count;
+                const int64_t each = (rows_brought(shape, machine, point) + shape.rows()) * d.parts +
+                                     d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
                 return 2 * point["channels"] * each + biases <= capacity;
             });
         return space;
@@ -362,19 +383,24 @@ public:
         DepthwiseRowsPipeline pipeline(shape_, machine, point);
         const Pipeline built = pipeline.build();
         KernelDefinition definition = kernel(built, pipeline.arguments());
+        if (const int64_t blocks = row_blocks(shape_, machine, point); blocks > 1)
+            definition.layouts["rows"] = {static_cast<int>(blocks), shape_.rows_read(shape_.rows() / blocks)};
         // The matrices of a part begin in any row.
         if (!shape_.packed && !MadeMatrices(shape_, machine, point["channels"]).go_round) definition.layouts["made"] = {1, 0};
         return definition;
     }
     double draft(const Machine &machine, const Point &point) const override {
         // The adder's or the array's time for a strip, and what a switch of the matrices and a strip cost beside it.
-        constexpr double start = 1500, array_row = 1.1, switch_cost = 100, strip_cost = 60;
+        constexpr double start = 1500, array_row = 1.1, pad_row = 3, switch_cost = 100, strip_cost = 60;
         // Packets: a row that the adder adds, a result, and what surrounds them. What of a strip's code does not fit the cache
         // comes from memory, and so does as much that it pushes out.
         constexpr double added_row = 1.6, result = 0.7, around = 40, miss = 10;
         const ConvolutionDiagonal d = shape_.diagonal();
         const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
-        const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * array_row + switch_cost);
+        // In a loop over the rows of the kernel a pad gives a block's rows.
+        const double blocks = static_cast<double>(row_blocks(shape_, machine, point)),
+                     row = point["taps_unrolled"] ? array_row : std::max(array_row, pad_row / blocks);
+        const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * row + switch_cost);
         const double strips =
             static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
         const double in_code = point["taps_unrolled"] ? rows : std::min(rows, 2.0),

@@ -93,6 +93,34 @@ TEST(Convolution, PartsOfDepthwiseRowsMayBeApart) {
         }
 }
 
+// Where the rows of the kernel are a loop, rows of the result that divide are four blocks, or two, whose rows of the image are
+// in a pad each.
+TEST(Convolution, BlocksOfDepthwiseRowsHaveAPadEach) {
+    for (const auto &[shape, padding, stride] : std::vector<std::array<std::string, 3>>{
+             {"1x4x20x34,4x1x7x7,4", "3", "1"}, {"1x3x36x20,3x1x5x3", "1,0,3,2", "2,1"}, {"2x2x19x30,2x1x3x3", "1", "1"}})
+        for (const char *layout : {"packed", "oihw"})
+            for (const char *name : {"ax01", "ax01-psum"}) {
+                const Machine machine = find_machine(name);
+                const std::shared_ptr<const Workload> workload =
+                    find_operator("conv2d").workload({{"shape", shape},
+                                                      {"groups", shape.substr(2, 1)},
+                                                      {"padding", padding},
+                                                      {"stride", stride},
+                                                      {"weight_layout", layout}});
+                SCOPED_TRACE(fmt::format("{} {} on {}", workload->title(), layout, machine.name));
+                Point point = workload->naive_point(machine);
+                if (!point.contains("taps_unrolled")) continue;  // lanes are planes
+                point.set("taps_unrolled", 0);
+                for_each(workload->space(machine), [&](const Point &any) {
+                    point.set("strip_rows", std::max(point["strip_rows"], any["strip_rows"]));
+                    return true;
+                });
+                EXPECT_EQ(Evaluator(workload, machine, 5).verify(point), "") << point.assignments();
+                const KernelDefinition kernel = workload->build(machine, point);
+                EXPECT_EQ(kernel.layouts.contains("rows"), point["strip_rows"] % 2 == 0);
+            }
+}
+
 // Padding takes no lanes: a row of 32 columns is one part, and one of 56 with a kernel of 7 two, whose windows have 31 of them.
 TEST(Convolution, PaddingOfDepthwiseRowsTakesNoLanes) {
     const auto matrices = [](const std::string &shape, const std::string &padding) {
