@@ -322,21 +322,30 @@ private:
         const auto jumps = [](const Streamed &s) { return !s.dimensions.empty(); };
         if (in_nest() || std::ranges::any_of(loads_, jumps) || std::ranges::any_of(stores_, jumps)) return false;
         apart_ = in_halves_ = false;
+        const Streamed &result = stores_.front();
+        const int64_t distance = std::max<int64_t>(1, hot_.extent / result.groups);
+        // Results as soon as they are there, or so little later that one starts behind the last group of each load.
+        const int64_t land = turns_to_land(), late = result.most_ahead;
+        int64_t made = 0;
+        for (int64_t h = 0; h + late < result.groups; h++)
+            made = std::max(made, result.last_use[static_cast<size_t>(h + late)] + land - h * hot_.extent / result.groups);
+        for (int64_t first = made; first < made + distance; first++)
+            if (plan_beside(first, distance)) return true;
+        return false;
+    }
+
+    // Loads between results, of which the first leaves in turn `first`.
+    bool plan_beside(int64_t first, int64_t distance) {
+        const Streamed &result = stores_.front();
+        const int64_t late = result.most_ahead;
         load_starts_.clear();
         fronts_.clear();
-        result_starts_ = {};
-        const Streamed &result = stores_.front();
-        const int64_t distance = std::max<int64_t>(1, hot_.extent / result.groups),
-                      events = static_cast<int64_t>(loads_.size()) + 1;
-        // Results as soon as they are there.
-        const int64_t land = turns_to_land(), late = result.most_ahead;
-        for (int64_t h = 0; h + late < result.groups; h++)
-            result_starts_.first = std::max(
-                result_starts_.first, result.last_use[static_cast<size_t>(h + late)] + land - h * hot_.extent / result.groups);
-        if (!plan_loads(distance, events)) return false;
+        unsure_ = 0;
+        result_starts_ = {first, 0, 0};
+        if (!plan_loads(distance, static_cast<int64_t>(loads_.size()) + 1)) return false;
         // As many as start while the loop runs. Where it has code in front of it and behind it, the last of them may not have.
         const auto start_in_loop = [&](int64_t count) {
-            return Starts{result_starts_.first, (hot_.extent * count + result.groups - 1) / result.groups, count};
+            return Starts{first, (hot_.extent * count + result.groups - 1) / result.groups, count};
         };
         int64_t count = result.groups - late;
         while (count > 0 && start_in_loop(count).turns().back() >= hot_.extent) count--;

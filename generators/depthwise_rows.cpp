@@ -87,10 +87,44 @@ int64_t row_blocks(const ConvolutionShape &shape, const Machine &machine, const 
     return blocks;
 }
 
-// Rows of the padded plane that come for a part.
+constexpr int64_t most_channels = 4;  // in slots that take turns
+
+// Are all channels in the pads, so that a single loop goes over their parts while rows and matrices of later ones come and
+// results of earlier ones leave? What a turn reads is at one distance from turn to turn, if parts have a matrix each.
+bool can_be_all_at_once(const ConvolutionShape &shape) {
+    const ConvolutionDiagonal d = shape.diagonal();
+    return shape.images == 1 && shape.groups > most_channels && (d.parts == 1 || d.parts == d.kinds);
+}
+bool all_at_once(const ConvolutionShape &shape, const Point &point) {
+    return shape.groups > most_channels && point["channels"] == shape.groups;
+}
+
+// Rows of the padded plane that come for a part: whole rounds of the pads where those of the next one follow.
 int64_t rows_brought(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    const int64_t blocks = row_blocks(shape, machine, point);
-    return blocks * shape.rows_read(shape.rows() / blocks);
+    const int64_t blocks = row_blocks(shape, machine, point), rows = blocks * shape.rows_read(shape.rows() / blocks);
+    return all_at_once(shape, point) ? round_up(rows, machine.pad.count) : rows;
+}
+
+bool fit_pads(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    const ConvolutionDiagonal d = shape.diagonal();
+    const int64_t capacity = machine.pad.count * machine.pad_rows() * 7 / 8, biases = shape.bias ? shape.groups : 0;
+    const int64_t slots = all_at_once(shape, point) ? 1 : 2, guard = slots > 1 ? 3 * machine.pad.count : 0;
+    const int64_t each = (rows_brought(shape, machine, point) + shape.rows()) * d.parts + guard;
+    if (shape.packed) return slots * point["channels"] * (each + d.places * shape.kernel_y * d.kinds) + biases <= capacity;
+    const MadeMatrices made(shape, machine, point["channels"]);
+    const int64_t fixed = 4 * lanes + made.rows(shape) * (made.shifts + 1);
+    return made.channels > 0 && slots * point["channels"] * each + fixed + biases <= capacity;
+}
+
+// Cycles of the parts of all channels in one loop, whose turns overlap: the array's, or those of transfers beside them.
+double cycles_of_turns(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    constexpr double gap = 31, array_cost = 1.3, beat_cost = 1.5, result_beats = 2;
+    const auto real = [](int64_t n) { return static_cast<double>(n); };
+    const ConvolutionDiagonal d = shape.diagonal();
+    const double array = real(shape.kernel_y) * (real(d.places + shape.rows()) + gap),
+                 matrices = shape.packed ? real(shape.kernel_y * d.places * (d.stored / (lanes / 2))) : 0,
+                 beats = result_beats * real(rows_brought(shape, machine, point) + shape.rows()) + matrices;
+    return real(d.parts * shape.groups) * std::max(array_cost * array, beat_cost * beats);
 }
 
 class DepthwiseRowsPipeline {
@@ -107,7 +141,9 @@ public:
           groups_(static_cast<int>(shape.groups)),
           taps_unrolled_(point["taps_unrolled"] != 0),
           parts_apart_(point["parts_apart"] != 0),
+          all_at_once_(all_at_once(shape, point)),
           blocks_(static_cast<int>(row_blocks(shape, machine, point))),
+          rows_brought_(static_cast<int>(rows_brought(shape, machine, point))),
           channels_(static_cast<int>(point["channels"])),
           made_(shape, machine, channels_),
           early_(shape.packed ? 0 : made_.early) {}
@@ -222,11 +258,11 @@ private:
             .vectorize(k, lanes)
             .bound_extent(k, lanes)
             .bound_extent(c, channels_)
-            .bound_extent(y, static_cast<int>(shape_.rows_read(in_block())))
+            .bound_extent(y, rows_brought_ / blocks_)
             .bound_extent(n, blocks_)
             .bound_extent(e, parts_apart_ ? 1 : parts_);
         // All parts begin in the first pad.
-        if (parts_ > 1 && blocks_ == 1) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
+        if (parts_ > 1 && blocks_ == 1 && !all_at_once_) rows_of.align_storage(y, static_cast<int>(machine_.pad.count));
         two_slots(rows_of, groups_ / channels_ * shape_.images * (parts_apart_ ? parts_ : 1));
         in_pads({rows_of});
         if (shape_.packed)
@@ -284,9 +320,16 @@ private:
     }
 
     void schedule_product() {
-        finished.compute_at(out, yo).vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
-        two_slots(finished, ceil_div(rows_, strip_) * parts_ * groups_ * shape_.images);
-        sums.compute_at(out, yo).vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
+        finished.vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
+        if (all_at_once_) {
+            finished.compute_at(out, co).bound_extent(e, parts_).bound_extent(c, groups_).reorder(j, y, e, c).fuse(e, c, turn);
+            sums.compute_at(finished, turn);
+        } else {
+            finished.compute_at(out, yo);
+            two_slots(finished, ceil_div(rows_, strip_) * parts_ * groups_ * shape_.images);
+            sums.compute_at(out, yo);
+        }
+        sums.vectorize(j, lanes).bound_extent(j, lanes).bound_extent(y, strip_);
         sums.update().reorder(j, y, r).vectorize(j, lanes);
         if (taps_unrolled_) sums.update().unroll(r);
         RVar outer("outer"), inner("w_unroll");
@@ -309,8 +352,9 @@ private:
     const Machine &machine_;
     const ConvolutionDiagonal diagonal_;
     const int places_, parts_, strip_, rows_, columns_, groups_;
-    const bool taps_unrolled_, parts_apart_;
-    const int blocks_;    // of the rows of a plane, each in a pad of its own
+    const bool taps_unrolled_, parts_apart_, all_at_once_;
+    const int blocks_;  // of the rows of a plane, each in a pad of its own
+    const int rows_brought_;
     const int channels_;  // whose operands come together
     const MadeMatrices made_;
     const int early_;
@@ -320,7 +364,7 @@ private:
                                              : std::vector<int64_t>{shape_.kernel_x, shape_.kernel_y *shape_.groups}),
                bias = tensor("bias", shape_.bias_extents());
     Var k{"k"}, w{"w"}, j{"j"}, v{"v"}, y{"y"}, yo{"yo"}, e{"e"}, c{"c"}, co{"co"}, b{"b"}, p{"p"}, u{"u"}, kind{"kind"},
-        i{"i"}, s{"s"}, t{"t"}, cb{"cb"}, n{"n"};
+        i{"i"}, s{"s"}, t{"t"}, cb{"cb"}, n{"n"}, turn{"turn"};
     Func rows_of{"rows"}, matrices{"matrices"}, biases{"biases"}, weights{"weights"}, part{"part"}, sums{"sums"},
         finished{"finished"}, out{"Y_out"};
     Func taps{"taps"}, ones{"ones"}, moving{"moving"}, moved{"moved"}, made{"made"};  // without packed matrices
@@ -343,7 +387,6 @@ public:
 
     Space space(const Machine &machine) const override {
         constexpr int64_t in_flight = 90;  // vectors of weights, rows and results on their way
-        constexpr int64_t most_channels = 4;
         std::vector<int64_t> strips;
         const int64_t most = std::min(shape_.rows(), machine.regs.vector - 1 - in_flight);
         for (int64_t parts = ceil_div(shape_.rows(), most), last = 0; parts <= shape_.rows(); parts++)
@@ -351,6 +394,7 @@ public:
         std::vector<int64_t> channels;
         for (int64_t part = 1; part <= std::min<int64_t>(shape_.groups, most_channels); part++)
             if (shape_.groups % part == 0) channels.push_back(part);
+        if (can_be_all_at_once(shape_)) channels.push_back(shape_.groups);
         // The transfers of all parts must be alike.
         const int64_t early = shape_.packed ? 0 : MadeMatrices(shape_, machine, 1).early;
         const std::vector<int64_t> parts_apart =
@@ -361,22 +405,16 @@ public:
             .choice("parts_apart", "1: the first parts of the rows of all planes, then the others; 0: all parts of a plane",
                     parts_apart)
             .parameter("channels", "channels whose rows and matrices come together", channels);
+        space.constraint("all at once", {"channels", "strip_rows", "taps_unrolled", "parts_apart"},
+                         "A loop over the parts of all channels has a strip of a part in straight-line code.",
+                         [shape = shape_](const Point &point) {
+                             return !all_at_once(shape, point) ||
+                                    (point["strip_rows"] == shape.rows() && point["taps_unrolled"] && !point["parts_apart"]);
+                         });
         space.constraint(
             "pads", {"channels", "taps_unrolled", "strip_rows"},
-            "Two slots of the rows of the channels, their matrices and their results fit the pads.",
-            [shape = shape_, machine](const Point &point) {
-                const ConvolutionDiagonal d = shape.diagonal();
-                const int64_t capacity = machine.pad.count * machine.pad_rows() * 7 / 8, biases = shape.bias ? shape.groups : 0;
-                if (!shape.packed) {
-                    const MadeMatrices made(shape, machine, point["channels"]);
-                    const int64_t each = (rows_brought(shape, machine, point) + shape.rows()) * d.parts + 3 * machine.pad.count,
-                                  fixed = 4 * lanes + made.rows(shape) * (made.shifts + 1);
-                    return made.channels > 0 && 2 * point["channels"] * each + fixed + biases <= capacity;
-                }
-                const int64_t each = (rows_brought(shape, machine, point) + shape.rows()) * d.parts +
-                                     d.places * shape.kernel_y * d.kinds + 3 * machine.pad.count;
-                return 2 * point["channels"] * each + biases <= capacity;
-            });
+            "Two slots of the rows of the channels, their matrices and their results fit the pads, or all channels' once.",
+            [shape = shape_, machine](const Point &point) { return fit_pads(shape, machine, point); });
         return space;
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override {
@@ -408,6 +446,7 @@ public:
         const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) +
                             strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
         const double made = shape_.packed ? 0 : MadeMatrices(shape_, machine, point["channels"]).cost(shape_);
+        if (all_at_once(shape_, point)) return start + made + cycles_of_turns(shape_, machine, point);
         const double misses = machine.timed() ? 2 * miss * std::max(0.0, code - capacity) : 0;
         return start + made +
                strips *
@@ -469,6 +508,11 @@ double made_rows_cost(const ConvolutionShape &shape, const Machine &machine) {
     packed.packed = true;
     if (!machine.timed() || !packed.passes_matrices()) return std::numeric_limits<double>::infinity();
     const ConvolutionDiagonal d = shape.diagonal();
+    if (can_be_all_at_once(shape)) {
+        const Point all{{"channels", shape.groups}, {"strip_rows", shape.rows()}, {"taps_unrolled", 1}, {"parts_apart", 0}};
+        if (fit_pads(shape, machine, all))
+            return cycles_of_turns(shape, machine, all) + MadeMatrices(shape, machine, shape.groups).cost(shape);
+    }
     const MadeMatrices made(shape, machine, 1);
     if (made.channels == 0) return std::numeric_limits<double>::infinity();
     const auto kernel = static_cast<double>(shape.kernel_y), rows = static_cast<double>(shape.rows()),

@@ -129,6 +129,23 @@ TEST(Streams, RowsComeAndGoBesideTheLoopOverThem) {
         }
 }
 
+// Rows of which a group comes in each turn: results leave a few turns later than they could, so that one starts when the last
+// group has come.
+TEST(Streams, AResultLeavesBehindTheLastGroupOfEachLoad) {
+    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+        {{"shape", "1x144x24x24,144x1x3x3"}, {"groups", "144"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    const Evaluator evaluator(workload, find_machine("ax01"));
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    const Point point = Point::parse("channels=144,parts_apart=0,strip_rows=24,taps_unrolled=1");
+    evaluator.compile(point, options);
+    for (const char *transfer : {"| scpad.ld rows", "| scpad.ld matrices", "| scpad.st finished"})
+        EXPECT_NE(text.find(transfer), std::string::npos) << transfer;
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Lanes make copies of single elements of any bits: zeros keep their sign, infinities and NaN their place.
 TEST(Streams, CopiesOfSingleElementsAreRight) {
     std::mt19937 random(7);

@@ -121,6 +121,46 @@ TEST(Convolution, BlocksOfDepthwiseRowsHaveAPadEach) {
             }
 }
 
+// All channels at once, whose parts are turns of one loop: one part, two with a matrix each and a last one with fewer places,
+// and steps of two. Where there are more parts than matrices, or several images, they come some at a time.
+TEST(Convolution, DepthwiseRowsOfAllChannelsAreOneLoop) {
+    const auto largest = [](const Workload &workload, const Machine &machine) {
+        Point most = workload.naive_point(machine);
+        for_each(workload.space(machine), [&](const Point &point) {
+            if (point["channels"] > most["channels"]) most = point;
+            return true;
+        });
+        return most;
+    };
+    for (const auto &[shape, padding, stride, layout] :
+         std::vector<std::array<std::string, 4>>{{"1x24x9x20,24x1x3x3,24", "1", "1", "packed"},
+                                                 {"1x16x10x45,16x1x3x3", "1", "1", "packed"},
+                                                 {"1x16x13x41,16x1x5x3", "2,1", "2", "packed"},
+                                                 {"1x12x31x31,12x1x3x3", "1", "1", "oihw"},
+                                                 {"1x12x20x56,12x1x3x3,12", "1", "1", "oihw"}})
+        for (const char *name : {"ax01", "ax01-psum"}) {
+            const Machine machine = find_machine(name);
+            const int64_t channels = std::stoll(shape.substr(2));
+            const std::shared_ptr<const Workload> workload =
+                find_operator("conv2d").workload({{"shape", shape},
+                                                  {"groups", fmt::format("{}", channels)},
+                                                  {"padding", padding},
+                                                  {"stride", stride},
+                                                  {"weight_layout", layout}});
+            SCOPED_TRACE(fmt::format("{} {} on {}", workload->title(), layout, machine.name));
+            ASSERT_TRUE(workload->naive_point(machine).contains("taps_unrolled"));
+            const Point point = largest(*workload, machine);
+            EXPECT_EQ(point["channels"], channels);
+            EXPECT_EQ(Evaluator(workload, machine, 5).verify(point), "") << point.assignments();
+        }
+    const Machine machine = find_machine("ax01");
+    for (const char *shape : {"2x8x9x20,8x1x3x3", "1x8x9x70,8x1x3x3"}) {
+        const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
+            {{"shape", shape}, {"groups", "8"}, {"padding", "1"}, {"weight_layout", "packed"}});
+        EXPECT_EQ(largest(*workload, machine)["channels"], 4) << shape;
+    }
+}
+
 // Padding takes no lanes: a row of 32 columns is one part, and one of 56 with a kernel of 7 two, whose windows have 31 of them.
 TEST(Convolution, PaddingOfDepthwiseRowsTakesNoLanes) {
     const auto matrices = [](const std::string &shape, const std::string &padding) {
