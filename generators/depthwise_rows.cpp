@@ -77,11 +77,12 @@ struct MadeMatrices {
     int channels = 0;           // 0: none fit
 };
 
+constexpr int64_t few_rows = 16;  // that a pad gives in the time that weights take
+
 // Where the rows of the kernel are a loop, the pad of a row is known if all that a block of the result's rows reads are in one.
 // A strip of all rows is so many equal blocks, in a pad each; what two of them read comes twice.
 int64_t row_blocks(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    constexpr int64_t few = 16;  // rows that a pad gives in the time that weights take
-    if (point["taps_unrolled"] != 0 || point["strip_rows"] != shape.rows() || shape.rows() <= few) return 1;
+    if (point["taps_unrolled"] != 0 || point["strip_rows"] != shape.rows() || shape.rows() <= few_rows) return 1;
     int64_t blocks = machine.pad.count;
     while (shape.rows() % blocks != 0) blocks /= 2;
     return blocks;
@@ -437,7 +438,7 @@ public:
         const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
         // In a loop over the rows of the kernel a pad gives a block's rows.
         const double blocks = static_cast<double>(row_blocks(shape_, machine, point)),
-                     row = point["taps_unrolled"] ? array_row : std::max(array_row, pad_row / blocks);
+                     row = point["taps_unrolled"] || strip <= few_rows ? array_row : std::max(array_row, pad_row / blocks);
         const double adds = machine.sa.psum_in ? 0 : rows - 1, visits = rows * (strip * row + switch_cost);
         const double strips =
             static_cast<double>(ceil_div(shape_.rows(), point["strip_rows"]) * d.parts * shape_.groups * shape_.images);
