@@ -424,6 +424,8 @@ private:
         std::map<PointerKey, Reg> inner;
         Body latch;
         UnevenSteps uneven{*this, {}, {}, {}};
+        std::vector<CountedPointer> counted_pointers;
+        const bool counted = counts(loop);
         // Where the code of a turn begins with stores, of the turn before, it has room in front.
         Body head;
         const bool in_front = stores_in_front(loop);
@@ -442,17 +444,27 @@ private:
                 key.stores = key.wraps = false, key.window = 0;
             const PointerKey rest = without(full, loop.id);
             const std::optional<Steps> steps = steps_of(key, loop);
-            if (inner.count(key) || !steps) continue;
+            int64_t first_of_count = 0;
+            if (inner.count(key) || (!steps && !(counted && starts_at(key, loop, first_of_count)))) continue;
             if (changed.contains(full.slot)) continue;  // made anew after every change
-            if (steps->usual == 0 && steps->period == 0) {
+            if (steps && steps->usual == 0 && steps->period == 0) {
                 inner[key] = pointer(rest, pointers, out);
                 continue;
             }
             const auto goes_on = continued_.find(full);
             // A pointer of its own starts at the lowest row, so that offsets are small and shared.
-            const Reg p = goes_on != continued_.end()
-                              ? goes_on->second
-                              : begin(key, rest, full == key ? lowest_row : 0, steps->first, pointers, out);
+            const int64_t first = full == key ? lowest_row : 0;
+            if (!steps) {
+                const Reg base = pointer(rest, pointers, out), p = place_pointer(kernel_.scalar("p"), key.copy);
+                if (first != 0) first_row_of_[p] = first;
+                const Reg front = add_constant(base, (first - first_row(base)) * kernel_.machine->pad.row_bytes, out);
+                out.push_back(make(Opcode::add_s, p, front, kernel_.constant(static_cast<int32_t>(first_of_count))));
+                counted_pointers.push_back({key, p, front});
+                inner[key] = p;
+                continue;
+            }
+            const Reg p =
+                goes_on != continued_.end() ? goes_on->second : begin(key, rest, first, steps->first, pointers, out);
             const Reg step = steps->period > 0 ? uneven.step(*steps, out) : Reg{};
             latch.push_back(step.defined() ? make(Opcode::add_s, p, p, step) : add(p, p, steps->usual));
             inner[key] = p;
@@ -461,12 +473,13 @@ private:
         // units set the pace, a loop has room for it, which the code in front of it has not.
         const bool hoists = optimize_ && !kernel_.machine->timed();
         if (hoists) loops_.push_back({std::move(changed), &out, {}});
-        if (counts(loop)) {
+        if (counted) {
             const Reg counter = counters_[loop.id] = kernel_.scalar("turn");
             out.push_back(make(Opcode::addi_s, counter, zero_scalar));
             latch.push_back(make(Opcode::addi_s, counter, counter, {}, 1));
         }
         lower(loop.body, inner);
+        advance_by_count(counted_pointers, loop, latch);
         counters_.erase(loop.id);
         if (hoists) loops_.pop_back();
         for (Node &node : latch) loop.body.push_back(std::move(node));
@@ -623,6 +636,41 @@ private:
             return step;
         }
     };
+
+    // A pointer whose steps have no period: the sum of what its loop does not change and what the loop's count makes.
+    struct CountedPointer {
+        PointerKey key;
+        Reg pointer, base;
+    };
+    // Each iteration makes those of the next one beside its accesses, of which the last waits for nothing but the sum.
+    void advance_by_count(const std::vector<CountedPointer> &pointers, const Loop &loop, Body &latch) {
+        made_.clear();  // of the count before
+        numbering_ = true;
+        for (const CountedPointer &of : pointers) {
+            Reg steps;
+            for (const auto &[atom, bytes] : of.key.terms) {
+                if (!depends_on(atom, loop.id)) continue;
+                const Reg part = multiply(scalar(kernel_.atoms[atom].expr, {}, latch), bytes, latch);
+                steps = steps.defined() ? emit(Opcode::add_s, steps, part, 0, latch) : part;
+            }
+            latch.push_back(make(Opcode::add_s, of.pointer, of.base, steps));
+        }
+        numbering_ = false;
+        made_.clear();
+    }
+
+    // Do the terms of a pointer that depend on a loop depend on nothing else? What they are in its first iteration.
+    bool starts_at(const PointerKey &key, const Loop &loop, int64_t &bytes) const {
+        const std::map<std::string, int64_t> first = {{kernel_.loops[loop.id].name, 0}};
+        bytes = 0;
+        for (const auto &[atom, coefficient] : key.terms) {
+            if (!depends_on(atom, loop.id)) continue;
+            const auto value = value_at(kernel_.atoms[atom].expr, first);
+            if (!value) return false;
+            bytes += coefficient * *value;
+        }
+        return true;
+    }
 
     // Has an innermost loop addresses that go on at different steps? They are computed from a count of its own, since the
     // loop's variable is that of the iteration that ends, not of those that are under way.

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -86,15 +87,19 @@ private:
         return result;
     }
     int own_atom(int atom) {
-        const Atom &known = kernel_.atoms[static_cast<size_t>(atom)];
+        const Atom known = kernel_.atoms[static_cast<size_t>(atom)];
         const auto loop = loops_.find(known.loop);
         if (loop == loops_.end()) return atom;
-        if (!known.is_loop)
-            throw Error("cannot generate code: rows in a nest that runs unchecked are no linear function of its loops");
         const auto [entry, inserted] = atoms_.try_emplace(atom, static_cast<int>(kernel_.atoms.size()));
         if (inserted) {
-            const std::string &name = kernel_.loops[static_cast<size_t>(loop->second)].name;
-            kernel_.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), name), name, loop->second, true});
+            const auto name = [&](int id) { return kernel_.loops[static_cast<size_t>(id)].name; };
+            Halide::Expr expr = known.expr;
+            for (const auto &[from, to] : loops_)
+                expr =
+                    Halide::Internal::substitute(name(from), Halide::Internal::Variable::make(Halide::Int(32), name(to)), expr);
+            std::ostringstream text;
+            text << expr;
+            kernel_.atoms.push_back({expr, text.str(), loop->second, known.is_loop});
         }
         return entry->second;
     }

@@ -19,12 +19,35 @@ using namespace vocabulary;
 
 namespace {
 
-// Do all tiles of a padded image have one frame? Where transfers take no time, each has code of its own instead, and fewer rows
-// in the pads.
-bool framed(const PoolShape &shape, const Machine &machine) { return padded(shape) && machine.timed(); }
-
 // Results below each other in straight-line code.
 int64_t rows_of(const Point &point) { return point.contains("rows") ? point["rows"] : 1; }
+
+// Are windows beside each other pairs, or those above each other? Of an odd number the last one has another that nobody sees,
+// where the pads surely hold all of them.
+bool pairs_of(const PoolAxis &axis, const Machine &machine) {
+    constexpr int64_t most_odd = 64;
+    return all_pairs(axis) || (machine.timed() && shares_pairs(axis) && axis.results <= most_odd);
+}
+bool pairs_beside(const PoolShape &shape, const Machine &machine) { return takes_columns(shape) && pairs_of(shape.x, machine); }
+bool pairs_above(const PoolShape &shape, const Machine &machine) { return takes_columns(shape) && pairs_of(shape.y, machine); }
+
+// The results of a tile that are made: of a whole row, or column, what fills straight-line code, though nobody sees the last.
+int64_t made_beside(const PoolShape &shape, const Point &point) {
+    return round_up(std::min(point["tile_x"], shape.x.results), std::min(point["unroll"], shape.x.results));
+}
+int64_t made_below(const PoolShape &shape, const Point &point) {
+    return round_up(std::min(point["tile_y"], shape.y.results), rows_of(point));
+}
+bool makes_more(const PoolShape &shape, const Point &point) {
+    return made_beside(shape, point) > point["tile_x"] || made_below(shape, point) > point["tile_y"];
+}
+
+// Do all tiles of a padded image have one frame, or what lies behind an image that more windows see? Where transfers take no
+// time, each has code of its own instead, and fewer rows in the pads.
+bool framed(const PoolShape &shape, const Machine &machine) { return padded(shape) && machine.timed(); }
+bool framed(const PoolShape &shape, const Machine &machine, const Point &point) {
+    return framed(shape, machine) || makes_more(shape, point);
+}
 
 // Do results in straight-line code step over whole rounds of the pads along a row?
 bool steps_over_rounds(const PoolShape &shape, const Machine &machine, const Point &point) {
@@ -33,7 +56,7 @@ bool steps_over_rounds(const PoolShape &shape, const Machine &machine, const Poi
 
 // Is the pad of each pixel known in straight-line code, so that they go round all pads?
 bool goes_round(const PoolShape &shape, const Machine &machine, const Point &point) {
-    const bool one_frame = !framed(shape, machine) || point["tile_x"] >= shape.x.results;
+    const bool one_frame = !framed(shape, machine, point) || point["tile_x"] >= shape.x.results;
     return one_frame && point["vectors"] == 1 && steps_over_rounds(shape, machine, point);
 }
 
@@ -41,13 +64,25 @@ bool goes_round(const PoolShape &shape, const Machine &machine, const Point &poi
 // is filled, there are as many more as let all rows begin in one pad.
 int64_t tile_columns(const PoolShape &shape, const Machine &machine, const Point &point) {
     const int64_t tile = std::min(point["tile_x"], shape.x.results);
-    const int64_t span = framed(shape, machine) ? PoolFrame(shape.x, tile).extent() : window_span(shape.x, tile);
+    const int64_t frame = framed(shape, machine, point) ? PoolFrame(shape.x, tile).extent() : 0,
+                  span = std::max<int64_t>(frame, window_span(shape.x, made_beside(shape, point)));
     return padded(shape) || steps_over_rounds(shape, machine, point) ? round_up(span, machine.pad.count) : span;
 }
+int64_t tile_rows(const PoolShape &shape, const Machine &machine, const Point &point) {
+    const int64_t tile = std::min(point["tile_y"], shape.y.results),
+                  frame = framed(shape, machine, point) ? PoolFrame(shape.y, tile).extent() : 0;
+    return std::max<int64_t>(frame, window_span(shape.y, made_below(shape, point)));
+}
 
-// How often the innermost loop of maxima runs: over vectors of channels, or results beside each other, or those below each
-// other where that is at least twice as often, since a loop fills and drains each time.
-int64_t innermost_turns(int64_t vectors, int64_t across, int64_t down) {
+// Are the results of a tile beside and below each other one loop? It fills and drains once.
+bool merges_rows(const Machine &machine, int64_t vectors, int64_t across, int64_t down) {
+    return machine.timed() && vectors == 1 && across > 1 && down > 1;
+}
+
+// How often the innermost loop of maxima runs: over all results of a tile, over vectors of channels, or results beside each
+// other, or those below each other where that is at least twice as often.
+int64_t innermost_turns(const Machine &machine, int64_t vectors, int64_t across, int64_t down) {
+    if (merges_rows(machine, vectors, across, down)) return across * down;
     const int64_t turns = vectors > 1 ? vectors : across;
     return 2 * turns <= down ? down : turns;
 }
@@ -66,8 +101,11 @@ public:
           rows_(static_cast<int>(rows_of(point))),
           channels_(static_cast<int>(shape.channels)),
           tile_columns_(static_cast<int>(tile_columns(shape, machine, point))),
+          tile_rows_(static_cast<int>(tile_rows(shape, machine, point))),
+          beside_(static_cast<int>(made_beside(shape, point))),
+          below_(static_cast<int>(made_below(shape, point))),
           round_(goes_round(shape, machine, point)),
-          framed_(framed(shape, machine)),
+          framed_(framed(shape, machine, point)),
           looks_again_(looks_again(point)),
           frame_x_(shape.x, tile_x_),
           frame_y_(shape.y, tile_y_) {}
@@ -113,7 +151,8 @@ private:
         Expr value;
         if (takes_columns(shape_)) {
             maxima.emplace(
-                vars, shape_, [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
+                vars, shape_, pairs_beside(shape_, machine_), pairs_above(shape_, machine_),
+                [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);
@@ -138,6 +177,7 @@ private:
         result_(vars) = shape_.epilogue.apply(value);
         schedule_output();
         if (maxima) {
+            maxima->bound(vars, shared_columns(ax, unroll_), rows_);
             maxima->schedule(LoopLevel(result_, loop_), LoopLevel(result_, inner_));
             return;
         }
@@ -153,7 +193,7 @@ private:
     void define_pixels(const ImageParam &image) {
         const bool narrow = channels_ % lanes != 0;
         const Expr channel = narrow ? min(c, channels_ - 1) : Expr(c);
-        if (!padded(shape_)) {
+        if (!padded(shape_) && !framed_) {
             const Expr pixel = image(channel, x, y, i);
             pixels_(c, x, y, i) = narrow ? select(c < channels_, pixel, undef<BFloat>()) : pixel;
             pixels_.bound_extent(x, window_span(shape_.x, tile_x_))
@@ -172,7 +212,7 @@ private:
                 image(channel, frame_x_.start(tx) + clamp(px, 0, width - 1), frame_y_.start(ty) + clamp(py, 0, height - 1), i);
             pixels_(c, x, y, tx, ty, i) = beyond;
             pixels_(c, x, y, tx, ty, i) = select(within(px, width, py, height), pixel, undef<BFloat>());
-            pixels_.bound(x, 0, tile_columns_).bound(y, 0, frame_y_.extent());
+            pixels_.bound(x, 0, tile_columns_).bound(y, 0, tile_rows_);
         } else {
             const int width = static_cast<int>(shape_.x.size), height = static_cast<int>(shape_.y.size);
             const Expr px = x - static_cast<int>(shape_.x.padding), py = y - static_cast<int>(shape_.y.padding);
@@ -243,11 +283,14 @@ private:
                 in_pads({bias_row_});
             }
         }
-        result_.bound_extent(x, tile_x_).bound_extent(y, tile_y_).split(c, cv, cl, lanes).vectorize(cl);
+        result_.bound_extent(x, beside_).bound_extent(y, below_).split(c, cv, cl, lanes).vectorize(cl);
         // Side by side they share pixels and factors, and the vectors of channels are one loop.
         std::vector<Var> loops = {cv, x, y};
+        bool merges = false;
         if (takes_columns(shape_)) {
-            const int64_t across = tile_x_ / unroll_, down = tile_y_ / rows_, turns = innermost_turns(vectors_, across, down);
+            const int64_t across = beside_ / unroll_, down = below_ / rows_,
+                          turns = innermost_turns(machine_, vectors_, across, down);
+            merges = merges_rows(machine_, vectors_, across, down);
             if (turns == down && turns != across)
                 loops = {y, cv, x};
             else if (vectors_ == 1)
@@ -262,20 +305,26 @@ private:
             result_.split(y, y, yu, rows_);
             order.emplace_back(yu);
         }
+        if (merges) {
+            const Var xy("xy");
+            result_.fuse(x, y, xy);
+            loops = {xy, cv};
+        }
         loop_ = loops.front();
         inner_ = unroll_ > 1 ? xu : rows_ > 1 ? yu : loop_;
         order.insert(order.end(), loops.begin(), loops.end());
         result_.reorder(order);
         // Which of a pair a window is must be known.
-        if (takes_columns(shape_) && all_pairs(shape_.x)) result_.unroll(xu);
+        if (pairs_beside(shape_, machine_)) result_.unroll(xu);
     }
 
     const PoolShape &shape_;
     const Machine &machine_;
     int tile_x_, tile_y_, vectors_, unroll_, rows_, channels_;
-    int tile_columns_;
-    bool round_, framed_;  // pixels go round the pads; tiles have a frame
-    bool looks_again_;     // for NaN, where the array has found that there are some
+    int tile_columns_, tile_rows_;  // of pixels
+    int beside_, below_;            // results that are made
+    bool round_, framed_;           // pixels go round the pads; tiles have a frame
+    bool looks_again_;              // for NaN, where the array has found that there are some
     const PoolFrame frame_x_, frame_y_;
     Var c{"c"}, x{"x"}, y{"y"}, tx{"tx"}, ty{"ty"}, i{"i"}, l{"l"}, t{"t"};
     Var inner_{"cv"}, loop_{"cv"};  // around a window, and around all in straight-line code
@@ -284,9 +333,7 @@ private:
 };
 
 int64_t pixels_of(const PoolShape &shape, const Machine &machine, const Point &point) {
-    const int64_t tile = std::min(point["tile_y"], shape.y.results);
-    return tile_columns(shape, machine, point) *
-           (framed(shape, machine) ? PoolFrame(shape.y, tile).extent() : window_span(shape.y, tile));
+    return tile_columns(shape, machine, point) * tile_rows(shape, machine, point);
 }
 
 // Do the pixels and the results of a tile fit the pads? `round`: pixels go round the pads.
@@ -295,7 +342,7 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
     const bool alike = !padded(shape) || !machine.timed() || shape.channels % lanes == 0 || point["vectors"] >= shape.vectors();
     const int64_t slots =
         machine.timed() && alike && (!whole || shape.images > 1 || shape.vectors() > point["vectors"]) ? 2 : 1;
-    const int64_t tile = point["tile_x"] * point["tile_y"] * point["vectors"];
+    const int64_t tile = made_beside(shape, point) * made_below(shape, point) * point["vectors"];
     std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
                                 {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
     if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
@@ -306,20 +353,24 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
 }
 
 // Lane operations of the results in straight-line code, each of which lets NaN through.
-int64_t operations_of(const PoolShape &shape, const Point &point) {
+int64_t operations_of(const PoolShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t of_step = 4;
     const int64_t unroll = point["unroll"], rows = rows_of(point);
     if (!takes_columns(shape)) return window_operations(shape, unroll);
-    return of_step * (shared_columns(shape.x, unroll) * steps_of_pairs(shape.y, rows) + rows * steps_of_pairs(shape.x, unroll));
+    return of_step * (shared_columns(shape.x, unroll) * steps_of_pairs(shape.y, pairs_above(shape, machine), rows) +
+                      rows * steps_of_pairs(shape.x, pairs_beside(shape, machine), unroll));
 }
 
 // May NaN be looked for by the array first?
 bool finds_nan_later(const PoolShape &shape, const Machine &machine) { return machine.timed() && shape.kind == Pooling::Max; }
 
 Point single_results(const PoolShape &shape, const Machine &machine) {
-    const bool pairs_beside = takes_columns(shape) && all_pairs(shape.x), pairs = takes_columns(shape) && all_pairs(shape.y);
-    const int64_t columns = pairs_beside ? 2 : 1, rows = pairs ? 2 : 1;
-    Point point = {{"tile_x", columns}, {"tile_y", rows}, {"vectors", 1}, {"unroll", columns}};
+    const bool pairs = pairs_above(shape, machine);
+    const int64_t columns = pairs_beside(shape, machine) ? 2 : 1, rows = pairs ? 2 : 1;
+    const auto tile = [](const PoolAxis &axis, int64_t straight) {
+        return axis.results % straight == 0 ? straight : axis.results;
+    };
+    Point point = {{"tile_x", tile(shape.x, columns)}, {"tile_y", tile(shape.y, rows)}, {"vectors", 1}, {"unroll", columns}};
     if (pairs) point.set("rows", rows);
     if (finds_nan_later(shape, machine)) point.set("second_look", 0);
     return point;
@@ -340,14 +391,14 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
     if (shape.vectors() > 1) vectors.push_back(shape.vectors() % 2 == 0 ? 2 : shape.vectors());
     if (shape.vectors() > vectors.back()) vectors.push_back(shape.vectors());
     constexpr int64_t most_unrolled = 8, most_code = 160, most_code_unchecked = 250;
-    const bool pairs_beside = takes_columns(shape) && all_pairs(shape.x), pairs = takes_columns(shape) && all_pairs(shape.y);
+    const bool beside = pairs_beside(shape, machine), pairs = pairs_above(shape, machine);
     const auto straight = [&](bool in_pairs, int64_t most, int64_t results) {
         std::vector<int64_t> values;
-        for (int64_t n = in_pairs ? 2 : 1; n <= std::min(most, results); n += in_pairs ? 2 : 1) values.push_back(n);
+        const int64_t step = in_pairs ? 2 : 1;
+        for (int64_t n = step; n <= std::min(most, round_up(results, step)); n += step) values.push_back(n);
         return values;
     };
-    const std::vector<int64_t> unrolls =
-        straight(pairs_beside, pairs_beside ? 2 * most_unrolled : most_unrolled, shape.x.results);
+    const std::vector<int64_t> unrolls = straight(beside, beside ? 2 * most_unrolled : most_unrolled, shape.x.results);
     Space space;
     space.parameter("tile_x", "results along x in the pads at a time", tiles(shape.x.results))
         .parameter("tile_y", "results along y in the pads at a time", tiles(shape.y.results))
@@ -356,11 +407,10 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
     if (pairs) {
         space.parameter("rows", "results below each other in straight-line code",
                         straight(true, most_unrolled, shape.y.results));
-        space.constraint(
-            "whole rows", {"tile_y", "rows"}, "The results in straight-line code divide those of a tile, and these all.",
-            [=](const Point &point) { return point["tile_y"] % point["rows"] == 0 && shape.y.results % point["tile_y"] == 0; });
+        space.constraint("whole rows", {"tile_y"}, "Tiles divide the results.",
+                         [=](const Point &point) { return shape.y.results % point["tile_y"] == 0; });
     }
-    if (pairs_beside)
+    if (beside)
         space.constraint("whole columns", {"tile_x"}, "Tiles divide the results.",
                          [=](const Point &point) { return shape.x.results % point["tile_x"] == 0; });
     if (finds_nan_later(shape, machine)) {
@@ -373,14 +423,28 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
                                     point["tile_y"] < shape.y.results || blocks_alike;
                          });
     }
-    space.constraint("whole unrolls", {"tile_x", "unroll"}, "The results in straight-line code divide those of a tile.",
-                     [](const Point &point) { return point["tile_x"] % point["unroll"] == 0; });
+    std::vector<std::string> of_tile = {"tile_x", "tile_y", "vectors", "unroll"};
+    if (pairs) of_tile.emplace_back("rows");
+    space.constraint(
+        "whole unrolls", of_tile,
+        "The results in straight-line code divide those of a tile; of whole rows and columns some more may be made.",
+        [=](const Point &point) {
+            if (!makes_more(shape, point)) return true;
+            const auto fills = [](int64_t made, int64_t tile, const PoolAxis &axis) {
+                return axis.results % tile == 0 && (made == tile || tile == axis.results);
+            };
+            const bool pays =
+                beside || made_beside(shape, point) == point["tile_x"] || steps_over_rounds(shape, machine, point);
+            return machine.timed() && takes_columns(shape) && pays &&
+                   fills(made_beside(shape, point), point["tile_x"], shape.x) &&
+                   fills(made_below(shape, point), point["tile_y"], shape.y);
+        });
     std::vector<std::string> of_code = {"unroll"};
     if (pairs) of_code.emplace_back("rows");
     if (finds_nan_later(shape, machine)) of_code.emplace_back("second_look");
     space.constraint("code", of_code, "Straight-line code fits the instruction cache.", [=](const Point &point) {
-        return point["unroll"] * rows_of(point) == (pairs_beside ? 2 : 1) * (pairs ? 2 : 1) ||
-               operations_of(shape, point) <= (looks_again(point) ? most_code_unchecked : most_code);
+        return point["unroll"] * rows_of(point) == (beside ? 2 : 1) * (pairs ? 2 : 1) ||
+               operations_of(shape, machine, point) <= (looks_again(point) ? most_code_unchecked : most_code);
     });
     space.constraint(
         "framed tiles", {"tile_x", "tile_y", "vectors"},
@@ -394,7 +458,7 @@ Space space_of(const PoolShape &shape, const Machine &machine) {
             return !padded(shape) || tiles * (tiles > 1 || narrow ? ceil_div(shape.vectors(), point["vectors"]) : 1) <=
                                          (machine.timed() ? most : most_untimed);
         });
-    space.constraint("pads", {"tile_x", "tile_y", "vectors", "unroll"}, "The pixels and the results of a tile fit the pads.",
+    space.constraint("pads", of_tile, "The pixels and the results of a tile fit the pads.",
                      [=](const Point &point) { return tile_fits(shape, machine, point, goes_round(shape, machine, point)); });
     return space;
 }
@@ -428,13 +492,14 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
     // Windows at the pace of their lanes, two units side by side; results in straight-line code overlap, but for the last ones
     // of a row. The first tile comes and the last one leaves at half the rate of the bus while nothing else runs.
     constexpr double latency = 80, start = 1500, around_loop = 60, around_tile = 120, half_rate = 2, vector_beats = 2;
-    const int64_t columns = point["tile_x"] / point["unroll"], below = point["tile_y"] / rows_of(point);
+    const int64_t columns = made_beside(shape, point) / point["unroll"], below = made_below(shape, point) / rows_of(point);
     const auto straight = static_cast<double>(point["unroll"] * rows_of(point)),
-               tile = static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]),
+               tile = static_cast<double>(made_beside(shape, point) * made_below(shape, point) * point["vectors"]),
                lane = static_cast<double>(machine.vec.ii) / 2;
-    const double results = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()),
-                 tiles = results / tile;
-    double compute = static_cast<double>(operations_of(shape, point)) * lane;
+    const double tiles = static_cast<double>(shape.images * shape.x.results * shape.y.results * shape.vectors()) /
+                         static_cast<double>(point["tile_x"] * point["tile_y"] * point["vectors"]),
+                 results = tiles * tile;
+    double compute = static_cast<double>(operations_of(shape, machine, point)) * lane;
     const int64_t pixels = shared_columns(shape.x, point["unroll"]) * shared_columns(shape.y, rows_of(point));
     if (looks_again(point)) {
         // Half the operations, beside all pixels as tiles of weights.
@@ -444,7 +509,7 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
     // Pixels that do not go round the pads come from one.
     if (machine.timed() && takes_columns(shape) && !goes_round(shape, machine, point))
         compute = std::max(compute, static_cast<double>(pixels * machine.pad.read_ii));
-    const int64_t innermost = takes_columns(shape) ? innermost_turns(point["vectors"], columns, below) : columns;
+    const int64_t innermost = takes_columns(shape) ? innermost_turns(machine, point["vectors"], columns, below) : columns;
     const double loops = tiles * static_cast<double>(columns * below * point["vectors"]) / static_cast<double>(innermost);
     // Transfers run beside the loops, but not all of them: a tile's results leave behind it. One pad brings pixels more slowly.
     const double beats = vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);

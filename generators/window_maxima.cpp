@@ -47,9 +47,15 @@ bool shares_pairs(const PoolAxis &axis) { return !axis.adaptive && axis.kernel -
 
 bool all_pairs(const PoolAxis &axis) { return shares_pairs(axis) && axis.results % 2 == 0; }
 
-int64_t steps_of_pairs(const PoolAxis &axis, int64_t windows) {
-    return all_pairs(axis) ? ceil_div(windows, int64_t{2}) * (axis.kernel - axis.stride - 1) + windows * axis.stride
-                           : windows * (axis.kernel - 1);
+int64_t steps_of_pairs(const PoolAxis &axis, bool in_pairs, int64_t windows) {
+    return in_pairs ? ceil_div(windows, int64_t{2}) * (axis.kernel - axis.stride - 1) + windows * axis.stride
+                    : windows * (axis.kernel - 1);
+}
+
+Expr of_all(int elements, const std::function<Expr(Expr)> &element, WindowStep step) {
+    Expr value = element(0);
+    for (int e = 1; e < elements; e++) value = e + 1 < elements ? step(element(e), value) : step(value, element(e));
+    return value;
 }
 
 Expr of_pair(const PoolAxis &axis, const Expr &window, const std::function<Expr(Expr)> &element, WindowStep step) {
@@ -69,18 +75,18 @@ WindowMaxima::WindowMaxima(const std::string &number, const std::vector<Var> &va
     define_windows(vars, columns, stride, start, first, step);
 }
 
-WindowMaxima::WindowMaxima(const std::vector<Var> &vars, const PoolShape &shape, const std::function<Expr(Expr)> &element,
-                           WindowStep step)
+WindowMaxima::WindowMaxima(const std::vector<Var> &vars, const PoolShape &shape, bool pairs_beside, bool pairs_above,
+                           const std::function<Expr(Expr)> &element, WindowStep step)
     : window("window"), column_("column"), lane_(vars[0]) {
     const PoolAxis &ax = shape.x, &ay = shape.y;
     const int stride = static_cast<int>(ax.stride);
-    if (all_pairs(ay)) {
+    if (pairs_above) {
         column_(vars) = of_pair(ay, vars[2], element, step);
         column_.unroll(vars[2]);
     } else {
-        define_columns(vars, static_cast<int>(ay.kernel), element, step);
+        column_(vars) = of_all(static_cast<int>(ay.kernel), element, step);
     }
-    if (all_pairs(ax)) {
+    if (pairs_beside) {
         std::vector<Expr> at(vars.begin(), vars.end());
         window(vars) = of_pair(
             ax, vars[1],
@@ -112,6 +118,11 @@ void WindowMaxima::define_windows(const std::vector<Var> &vars, int columns, int
     beside_ = RDom(1, columns - 1, "beside" + number_);
     at[1] = vars[1] * stride + start + (beside_.x + first) % columns;
     window(vars) = step(column_(at), window(vars));
+}
+
+void WindowMaxima::bound(const std::vector<Var> &vars, int64_t columns, int64_t rows) {
+    column_.bound_extent(vars[1], static_cast<int>(columns)).bound_extent(vars[2], static_cast<int>(rows));
+    window.bound_extent(vars[1], 1).bound_extent(vars[2], 1);
 }
 
 void WindowMaxima::schedule(const LoopLevel &windows, const LoopLevel &one_window) {

@@ -28,8 +28,11 @@ using WindowStep = Halide::Expr (*)(const Halide::Expr &element, const Halide::E
 bool shares_pairs(const PoolAxis &axis);
 // Are all windows of an axis pairs? Whether they share decides which of two zeros a maximum is, so the shape alone does.
 bool all_pairs(const PoolAxis &axis);
-// Steps along an axis of so many windows beside each other, which share if all are pairs.
-int64_t steps_of_pairs(const PoolAxis &axis, int64_t windows);
+// Steps along an axis of so many windows beside each other, which share in pairs or not.
+int64_t steps_of_pairs(const PoolAxis &axis, bool in_pairs, int64_t windows);
+// What `step` makes of so many elements, element(0) and so on. The last one is what it keeps, so that no register lives through
+// all steps.
+Halide::Expr of_all(int elements, const std::function<Halide::Expr(Halide::Expr)> &element, WindowStep step);
 // What `step` makes of a window's elements, element(0) and so on: of those that it has in common with its neighbour in a pair
 // of windows, one expression for both, and of its own. An even window is the first of its pair.
 Halide::Expr of_pair(const PoolAxis &axis, const Halide::Expr &window, const std::function<Halide::Expr(Halide::Expr)> &element,
@@ -43,9 +46,12 @@ public:
                  int first, const std::function<Halide::Expr(Halide::Expr)> &element, WindowStep step);
     // The same of a shape's windows from column 0 on. Pairs of windows beside each other share what they have in common, and so
     // do pairs above each other, where straight-line code has them all.
-    WindowMaxima(const std::vector<Halide::Var> &vars, const PoolShape &shape,
+    WindowMaxima(const std::vector<Halide::Var> &vars, const PoolShape &shape, bool pairs_beside, bool pairs_above,
                  const std::function<Halide::Expr(Halide::Expr)> &element, WindowStep step);
 
+    // So many columns and rows in straight-line code, for windows that are one loop of the two axes or begin earlier in the
+    // last tile, where Halide finds no constant.
+    void bound(const std::vector<Halide::Var> &vars, int64_t columns, int64_t rows);
     // Columns once for all windows in straight-line code, a window at a time.
     void schedule(const Halide::LoopLevel &windows, const Halide::LoopLevel &one_window);
 

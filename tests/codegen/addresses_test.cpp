@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "codegen/compile.h"
+#include "codegen/index.h"
 #include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
@@ -100,6 +101,62 @@ TEST(Addresses, OfRowsAtDifferentSteps) {
     };
     constexpr int few = 40, more = 200, most_of_a_turn = 40;
     EXPECT_LT(cycles(few + more), cycles(few) + most_of_a_turn * more);
+}
+
+// What a division leaves and its quotient are a walk through all rows, where they go on by as much, or one with a jump behind
+// each part.
+TEST(Addresses, OfAPartOfEachRowAreStepsAndJumps) {
+    codegen::Kernel kernel;
+    kernel.loops.push_back({"i", 21, -1, kernel.scalar("i")});
+    codegen::IndexScope scope(kernel);
+    scope.bind("i", scope.loop_variable(0));
+    const Halide::Expr i = Internal::Variable::make(Int(32), "i"), part = i % 7, row = i / 7;
+    EXPECT_EQ(scope.joined(scope.linear(part * 4 + row * 28 + 3)), scope.linear(i * 4 + 3));
+    EXPECT_EQ(scope.joined(scope.linear(part * 8 + row * 100)), scope.linear(i * 8 + row * 44));
+    for (const Halide::Expr &other : {part * 8 + i / 3 * 100, part * 8, row * 28})
+        EXPECT_EQ(scope.joined(scope.linear(other)), scope.linear(other)) << other;
+}
+
+// Y = X + 1 of all but the last columns of each row of X, as one loop over both.
+KernelDefinition parts_of_rows(int cols, int rows, int unroll) {
+    constexpr int lanes = 32, beyond = 8;
+    Var n("n"), x("x"), y("y"), xu("x_unroll"), xy("xy");
+    ImageParam image = tensor("X", {lanes, cols + beyond, rows});
+    Func all("all"), sums("sums"), out("Y");
+    all(n, x, y) = image(n, x, y);
+    sums(n, x, y) = strict_float(all(n, x, y) + bf16(1.0f));
+    out(n, x, y) = sums(n, x, y);
+    out.bound(n, 0, lanes).bound(x, 0, cols).bound(y, 0, rows);
+    all.compute_root().bound_extent(x, cols + beyond);
+    sums.compute_root()
+        .bound_extent(x, cols)
+        .bound_extent(y, rows)
+        .vectorize(n, 32)
+        .split(x, x, xu, unroll)
+        .reorder(n, xu, x, y);
+    sums.fuse(x, y, xy);
+    in_pads({all, sums});
+    whole_loops(out);
+    fix_shape(out.output_buffer(), {lanes, cols, rows});
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.arguments.push_back(image);
+    kernel.inputs = {{"X", {lanes, cols + beyond, rows}}};
+    kernel.outputs = {{"Y", {lanes, cols, rows}}};
+    return kernel;
+}
+
+TEST(Addresses, OfPartsOfRowsThatAreOneLoop) {
+    for (const char *machine : {"ax01", "fsim"})
+        for (const auto &[cols, rows, unroll] : {std::tuple(12, 7, 4), std::tuple(6, 2, 2), std::tuple(8, 5, 8)}) {
+            if (find_machine(machine).pad_rows() * find_machine(machine).pad.count < 2 * (cols + 8) * rows) continue;
+            const KernelDefinition kernel = parts_of_rows(cols, rows, unroll);
+            std::mt19937 random(1);
+            const std::vector<TensorData> inputs = {random_patterns(kernel.inputs.front(), random)};
+            for (const bool optimize : {false, true})
+                expect_equal(kernel, run_checked(kernel, find_machine(machine), optimize, inputs), run_on_host(kernel, inputs),
+                             fmt::format("{}x{} in {} on {}, optimize {}", cols, rows, unroll, machine, optimize));
+        }
 }
 
 // Y = X + 1, tile by tile; the last column of tiles begins earlier than its number says, which takes a minimum to find.

@@ -122,6 +122,27 @@ TEST_F(SecondLook, RunsAsItWasWhereThereIsNan) {
     EXPECT_EQ(kernel.atoms[static_cast<size_t>(atom)].loop, again[0].loop->id);
 }
 
+// Rows that go on at different steps do so with the loop that makes them.
+TEST_F(SecondLook, RowsAtDifferentStepsAreThoseOfTheLoopsOfTheirOwn) {
+    const Halide::Expr quotient = Halide::Internal::Variable::make(Halide::Int(32), "i") / 2;
+    kernel.atoms.push_back({quotient, "i/2", 1, false});
+    const int uneven = static_cast<int>(kernel.atoms.size()) - 1;
+    add_row(y);
+    for (Node &node : inner.body)
+        if (node.op->access) node.op->access->row.terms[uneven] = 4;
+    const Body &again = run("Y.tile_unchecked").back().branch->body;
+    ASSERT_TRUE(again[0].loop);
+    const int loop = again[0].loop->id;
+    std::vector<std::string> names;
+    for (const auto &[atom, rows] : again[0].loop->body[0].op->access->row.terms) {
+        const Atom &own = kernel.atoms[static_cast<size_t>(atom)];
+        EXPECT_EQ(own.loop, loop);
+        EXPECT_TRUE(Halide::Internal::expr_uses_var(own.expr, kernel.loops[static_cast<size_t>(loop)].name)) << own.expr;
+        names.push_back(own.text);
+    }
+    EXPECT_EQ(names.size(), 2u);
+}
+
 TEST_F(SecondLook, OnlyWhereTheScheduleAsksForIt) {
     add_row(y);
     const Body &tile = run("Y.tile");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -444,6 +445,8 @@ TEST_F(Rows, MaximaLookAgainForNan) {
                                                          {"1x16x10x32", 2, 2, 0},
                                                          {"1x14x14x96", 5, 3, 2},
                                                          {"1x7x6x96", 3, 1, 0},
+                                                         {"1x9x7x64", 3, 1, 1},
+                                                         {"1x15x11x64", 3, 2, 0},
                                                          {"1x8x8x64", 3, 1, 1}}) {
         const std::shared_ptr<const Workload> workload = find_operator("max_pool2d")
                                                              .workload({{"shape", shape},
@@ -462,6 +465,36 @@ TEST_F(Rows, MaximaLookAgainForNan) {
         });
         EXPECT_GT(points, 0) << shape;
     }
+}
+
+// Of an odd number of windows beside or above each other some more may be made, where they are pairs or fill whole rounds of
+// the pads, and in tiles that are all of a row or column.
+TEST_F(Rows, MoreMaximaThanResults) {
+    if (!machine.timed()) GTEST_SKIP() << "elsewhere tiles have code of their own";
+    const auto most_beyond = [&](const char *shape, int stride, int padding) {
+        const std::shared_ptr<const Workload> workload = find_operator("max_pool2d")
+                                                             .workload({{"shape", shape},
+                                                                        {"kernel-size", "3"},
+                                                                        {"stride", std::to_string(stride)},
+                                                                        {"padding", std::to_string(padding)},
+                                                                        {"layout", "nhwc"}});
+        const Evaluator evaluator(workload, machine);
+        std::optional<Point> most;
+        int64_t beyond = 0;
+        for_each(workload->space(machine), [&](const Point &point) {
+            const int64_t more = (point["unroll"] - point["tile_x"] % point["unroll"]) % point["unroll"];
+            if (more > beyond) most = point;
+            beyond = std::max(beyond, more);
+            return true;
+        });
+        if (most) {
+            EXPECT_EQ(evaluator.verify(*most), "") << shape << ", " << most->assignments();
+        }
+        return beyond;
+    };
+    EXPECT_GT(most_beyond("1x15x15x64", 2, 0), 0) << "seven windows, four at a time";
+    EXPECT_GT(most_beyond("1x11x11x64", 1, 1), 0) << "eleven windows in pairs";
+    EXPECT_EQ(most_beyond("1x8x8x64", 2, 1), 0) << "four windows, of which three would not step over whole rounds of the pads";
 }
 
 // What overlapping windows of maxima share, by hand, and never more than the largest of every column and then of a window's
@@ -553,7 +586,8 @@ TEST(MaximumSteps, OfWindowsOneApart) {
     const auto axis = [](int64_t results) { return pool_axis("max_pool2d", results + 2, 3, 1, 0, false); };
     EXPECT_EQ(least_maximum_steps(axis(10), PoolAxis{1, 1, 1, 1, 0}), 15);
     for (const int64_t n : {2, 4, 10}) {
-        const int64_t columns = n + 2, in_pairs = columns * steps_of_pairs(axis(n), n) + n * steps_of_pairs(axis(n), n);
+        const int64_t columns = n + 2,
+                      in_pairs = columns * steps_of_pairs(axis(n), true, n) + n * steps_of_pairs(axis(n), true, n);
         EXPECT_LE(least_maximum_steps(axis(n), axis(n)), in_pairs) << n;
         EXPECT_GE(3 * least_maximum_steps(axis(n), axis(n)), 8 * n * n) << n;
     }
