@@ -79,8 +79,8 @@ bool merges_rows(const Machine &machine, int64_t vectors, int64_t across, int64_
     return machine.timed() && vectors == 1 && across > 1 && down > 1;
 }
 
-// How often the innermost loop of maxima runs: over all results of a tile, over vectors of channels, or results beside each
-// other, or those below each other where that is at least twice as often.
+// How often the innermost loop of windows that share columns runs: over all results of a tile, over vectors of channels, or
+// results beside each other, or those below each other where that is at least twice as often.
 int64_t innermost_turns(const Machine &machine, int64_t vectors, int64_t across, int64_t down) {
     if (merges_rows(machine, vectors, across, down)) return across * down;
     const int64_t turns = vectors > 1 ? vectors : across;
@@ -152,7 +152,7 @@ private:
         if (takes_columns(shape_)) {
             maxima.emplace(
                 vars, shape_, pairs_beside(shape_, machine_), pairs_above(shape_, machine_),
-                [&](const Expr &row) { return pixel(x, y * sy + row); }, larger);
+                [&](const Expr &row) { return pixel(x, y * sy + row); }, shape_.kind == Pooling::Max ? larger : sum_with);
             value = maxima->window(at);
         } else if (shape_.kind == Pooling::Max) {
             window(vars) = bf16(-infinity);
@@ -168,12 +168,11 @@ private:
                 };
             });
             value = window(at);
-            if (!weighted())
-                value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x),
-                                    framed_ ? ty * tile_y_ + y : Expr(y));
-            else if (shape_.bias)
-                value = strict_float(value + bias_row_(c));
+            if (shape_.bias) value = strict_float(value + bias_row_(c));
         }
+        if (shape_.kind == Pooling::Average)
+            value = window_mean(shape_, value, c % lanes, framed_ ? tx * tile_x_ + x : Expr(x),
+                                framed_ ? ty * tile_y_ + y : Expr(y));
         result_(vars) = shape_.epilogue.apply(value);
         schedule_output();
         if (maxima) {
@@ -345,16 +344,19 @@ bool tile_fits(const PoolShape &shape, const Machine &machine, const Point &poin
     const int64_t tile = made_beside(shape, point) * made_below(shape, point) * point["vectors"];
     std::vector<PadUse> uses = {{slots * pixels_of(shape, machine, point) * point["vectors"], round},
                                 {slots * tile, point["vectors"] == 1 && point["unroll"] % machine.pad.count == 0}};
-    if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad)) uses.push_back({shape.x.results, false});
-    if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad)) uses.push_back({shape.y.results, false});
+    if (shape.kind == Pooling::Average && !uniform(shape.x, shape.count_include_pad))
+        uses.push_back({std::max(shape.x.results, made_beside(shape, point)), false});
+    if (shape.kind == Pooling::Average && !uniform(shape.y, shape.count_include_pad))
+        uses.push_back({std::max(shape.y.results, made_below(shape, point)), false});
     if (shape.kind == Pooling::Weighted)
         uses.push_back({(shape.x.kernel * shape.y.kernel + shape.bias) * point["vectors"], false});
     return fit_pads(machine, uses);
 }
 
-// Lane operations of the results in straight-line code, each of which lets NaN through.
+// Lane operations of the results in straight-line code, shared by two units, each of which lets NaN through. Sums have one
+// alone.
 int64_t operations_of(const PoolShape &shape, const Machine &machine, const Point &point) {
-    constexpr int64_t of_step = 4;
+    const int64_t of_step = shape.kind == Pooling::Max ? 4 : 2;
     const int64_t unroll = point["unroll"], rows = rows_of(point);
     if (!takes_columns(shape)) return window_operations(shape, unroll);
     return of_step * (shared_columns(shape.x, unroll) * steps_of_pairs(shape.y, pairs_above(shape, machine), rows) +
@@ -513,8 +515,9 @@ double draft_of(const PoolShape &shape, const Machine &machine, const Point &poi
     const double loops = tiles * static_cast<double>(columns * below * point["vectors"]) / static_cast<double>(innermost);
     // Transfers run beside the loops, but not all of them: a tile's results leave behind it. One pad brings pixels more slowly.
     const double beats = vector_beats * (static_cast<double>(pixels_of(shape, machine, point) * point["vectors"]) + tile);
-    const double beside =
-        !takes_columns(shape) ? 0 : (innermost == columns ? 0.1 : 0.35) * (goes_round(shape, machine, point) ? 1 : 3);
+    const double beside = shape.kind != Pooling::Max || !takes_columns(shape)
+                              ? 0
+                              : (innermost == columns ? 0.1 : 0.35) * (goes_round(shape, machine, point) ? 1 : 3);
     const double transfers = half_rate * beats + tiles * beside * beats;
     return start + results / straight * compute + loops * (around_loop + compute) + results * (straight > 1 ? 0 : latency) +
            tiles * around_tile + (machine.timed() ? transfers : 0);

@@ -61,7 +61,9 @@ protected:
         const int64_t planes = shape_.images * shape_.channels,
                       elements = covered_elements(shape_.x) * covered_elements(shape_.y);
         int64_t of_a_plane = std::max<int64_t>(0, elements - shape_.x.results * shape_.y.results);
-        if (shape_.kind == Pooling::Max && shape_.x.kernel * shape_.y.kernel <= most_unrolled_taps)
+        // The same holds for sums, whose steps take values without a common element, where lanes alone make them.
+        const bool of_windows = shape_.kind == Pooling::Max || !shape_.planes_outermost;
+        if (of_windows && shape_.x.kernel * shape_.y.kernel <= most_unrolled_taps)
             of_a_plane = std::max(of_a_plane, least_maximum_steps(shape_.x, shape_.y));
         const int64_t steps = ceil_div(planes * of_a_plane, int64_t{lanes});
         if (shape_.kind == Pooling::Max) {
@@ -112,22 +114,24 @@ OperatorDeclaration pool_row(const std::string &name, Pooling kind, size_t dimen
     row.schemas = std::move(schemas);
     row.help = fmt::format("{} of the elements of each window", kind == Pooling::Max ? "the largest" : "the mean");
     row.card.family = "pooling";
-    row.card.algorithm = kind == Pooling::Max
-                             ? "compares and masked copies of vectors of 32 channels or planes, columns of a window first, "
-                               "which windows beside it share, or, of planes, rows first, "
-                               "where the array has just turned a block of one; NaN spread to every window that has one, of "
-                               "planes by an element of each block that the array has "
-                               "turned, times zero, added to the results of its rows; nchw, windows of two columns that do "
-                               "not overlap, where that takes less time: the larger of the rows of an image, whose columns "
-                               "the array takes apart, and the larger of those"
-                             : "bf16 sums of vectors of 32 channels, row by row of the window, or of 32 planes, columns of a "
-                               "window first, which windows beside it share, times the reciprocal of the "
-                               "count; nchw of one window: as mean; nchw where no window reaches out of the "
-                               "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the "
-                               "reciprocal as their weights; of short rows without overlap what lies in 32 "
-                               "elements that follow each other (fp32), and bf16 sums of those; of windows that overlap or "
-                               "reach out of the image what lies in a band of its rows (fp32), and bf16 sums of that and of "
-                               "what lies in the bands beside it, or of single rows";
+    row.card.algorithm =
+        kind == Pooling::Max
+            ? "compares and masked copies of vectors of 32 channels or planes, columns of a window first, "
+              "which windows beside it share, or, of planes, rows first, "
+              "where the array has just turned a block of one; NaN spread to every window that has one, of "
+              "planes by an element of each block that the array has "
+              "turned, times zero, added to the results of its rows; nchw, windows of two columns that do "
+              "not overlap, where that takes less time: the larger of the rows of an image, whose columns "
+              "the array takes apart, and the larger of those"
+            : "bf16 sums of vectors of 32 channels or of 32 planes, columns of a window first, which windows "
+              "beside it share, of channels those above it, too, and of large or uneven windows row by row, times "
+              "the reciprocal of the "
+              "count; nchw of one window: as mean; nchw where no window reaches out of the "
+              "image: bf16 sums of the rows of a window, whose columns the array adds (fp32) with the "
+              "reciprocal as their weights; of short rows without overlap what lies in 32 "
+              "elements that follow each other (fp32), and bf16 sums of those; of windows that overlap or "
+              "reach out of the image what lies in a band of its rows (fp32), and bf16 sums of that and of "
+              "what lies in the bands beside it, or of single rows";
     row.card.space =
         "tiles of results and vectors of channels, or rows, in the pads at a time, results in straight-line code; where the "
         "pads "

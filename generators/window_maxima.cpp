@@ -12,8 +12,8 @@ using namespace vocabulary;
 
 bool takes_columns(const PoolShape &shape) {
     constexpr int64_t most_columns = 16;
-    const bool shares = shape.kind == Pooling::Max ||
-                        (shape.kind == Pooling::Average && shape.planes_outermost && !shape.x.adaptive && !shape.y.adaptive);
+    const bool shares =
+        shape.kind == Pooling::Max || (shape.kind == Pooling::Average && !shape.x.adaptive && !shape.y.adaptive);
     return shares && shape.y.kernel > 1 && shape.x.kernel <= most_columns && shape.x.stride <= shape.x.kernel &&
            shape.x.kernel * shape.y.kernel <= most_unrolled_taps;
 }

@@ -437,6 +437,24 @@ TEST_F(Rows, StepsOfOverlappingWindows) {
     EXPECT_GE(workload->bound(machine).cycles, steps * (machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1));
 }
 
+// Sums share what maxima do: 3 x 3 windows one apart take 8/3 steps or more, and three in pairs.
+TEST_F(Rows, StepsOfMeans) {
+    const auto bound = [&] {
+        return find_operator("avg_pool2d")
+            .workload({{"shape", "1x16x16x3200"}, {"kernel-size", "3"}, {"stride", "1"}, {"layout", "nhwc"}})
+            ->bound(machine)
+            .cycles;
+    };
+    const PoolAxis axis = pool_axis("avg_pool2d", 16, 3, 1, 0, false);
+    const int64_t steps = least_maximum_steps(axis, axis), columns = axis.results + 2,
+                  in_pairs = (columns + axis.results) * steps_of_pairs(axis, true, axis.results),
+                  of_step = machine.timed() ? static_cast<int64_t>(machine.vec.ii) : 1;
+    EXPECT_GE(bound(), 100 * steps * of_step);
+    if (machine.timed()) {
+        EXPECT_LE(bound(), 100 * in_pairs * of_step);
+    }
+}
+
 // Windows over channels that pass NaN over until the array has found one.
 TEST_F(Rows, MaximaLookAgainForNan) {
     if (!machine.timed()) GTEST_SKIP() << "elsewhere each step looks for NaN";
