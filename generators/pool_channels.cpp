@@ -8,6 +8,7 @@
 #include "generators/pad_room.h"
 #include "generators/pool.h"
 #include "generators/pool_frame.h"
+#include "generators/second_look.h"
 #include "generators/vocabulary.h"
 #include "generators/window_maxima.h"
 #include "isa/vectors.h"
@@ -86,8 +87,6 @@ int64_t innermost_turns(const Machine &machine, int64_t vectors, int64_t across,
     const int64_t turns = vectors > 1 ? vectors : across;
     return 2 * turns <= down ? down : turns;
 }
-
-bool looks_again(const Point &point) { return point.contains("second_look") && point["second_look"] != 0; }
 
 class PoolKernel {
 public:

@@ -4,6 +4,7 @@
 
 #include "generators/packed_row_sums.h"
 #include "generators/row_sums.h"
+#include "generators/second_look.h"
 #include "generators/vocabulary.h"
 
 namespace atalla {
@@ -21,7 +22,7 @@ ReduceKernel::ReduceKernel(const ReduceShape &shape, const Machine &machine, con
       kept_(size(shape.kept)),
       other_(size(shape.other)),
       outer_(size(shape.outer)),
-      unchecked_(runs_unchecked(point)) {}
+      unchecked_(looks_again(point)) {}
 
 Expr ReduceKernel::better(Expr a, Expr b) const {
     return shape_.kind == Reduction::Amax ? strict_float(max(std::move(a), std::move(b)))

@@ -10,6 +10,7 @@
 #include "generators/pipeline_workload.h"
 #include "generators/reduce_kernel.h"
 #include "generators/row_sums.h"
+#include "generators/second_look.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -41,7 +42,7 @@ public:
         if (machine.timed() && shape_.along_lanes && shape_.kind != Reduction::Var && !shape_.extremum())
             return draft_of_row_sums(machine, point);
         if (machine.timed() && !shape_.along_lanes && shape_.extremum()) return draft_of_extrema_across(point);
-        if (runs_unchecked(point)) return draft_of_unchecked_rows(point);
+        if (looks_again(point)) return draft_of_unchecked_rows(point);
         const auto steps =
             static_cast<double>(shape_.elements()) /
             (shape_.along_lanes ? static_cast<double>(shape_.length) / static_cast<double>(shape_.vectors()) : 32);
@@ -123,7 +124,7 @@ private:
                          turn = 2.5, block = 18, only_block = 2.2, chunk = 400;
         const auto results = static_cast<double>(shape_.vectors() * shape_.kept * shape_.outer),
                    unroll = static_cast<double>(point["vector_unroll"]);
-        const bool unchecked = runs_unchecked(point);
+        const bool unchecked = looks_again(point);
         const double vectors = results * static_cast<double>(shape_.count()), steps = vectors / sides_of(shape_);
         const bool one_block = point["rows"] >= shape_.vectors() && shape_.kept * shape_.outer == 1;
         const double waits = point["rows"] == 1 ? 0 : one_block ? only_block : block / static_cast<double>(point["rows"]);

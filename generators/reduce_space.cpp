@@ -187,8 +187,6 @@ Point reduce_naive_point(const ReduceShape &shape, const Machine &machine) {
     return least;
 }
 
-bool runs_unchecked(const Point &point) { return point.contains("second_look") && point["second_look"] != 0; }
-
 bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t least_transfers = 4;  // of each pad
     const int64_t vectors = shape.vectors_in_pads();

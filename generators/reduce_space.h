@@ -28,8 +28,6 @@ bool ends_apart(const ReduceShape &shape, const Machine &machine, const Point &p
 // `grouped`: whether the vectors of a row that fills the array are its weights.
 Space reduce_space(const ReduceShape &shape, const Machine &machine);
 Point reduce_naive_point(const ReduceShape &shape, const Machine &machine);
-// Are elements of an extremum taken for numbers until the array finds NaN (codegen/second_look.h)?
-bool runs_unchecked(const Point &point);
 // Are all rows in the pads at a time, brought and used by one loop over them, so that their transfers run beside it?
 bool reduction_streams(const ReduceShape &shape, const Machine &machine, const Point &point);
 
