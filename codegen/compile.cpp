@@ -42,8 +42,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// Lets the iterations of a loop overlap one step less. False if that is none.
+bool overlap_less(PackOptions &options, size_t loop) {
+    const auto [most, first] = options.overlap_of_loop.try_emplace(loop, OverlapIterations::LongInPairs);
+    if (!first && most->second == OverlapIterations::Short) return false;
+    if (!first) most->second = OverlapIterations::Short;
+    return true;
+}
+
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few,
-// fewer do, and where a nest would leave the instruction cache stages run idle, or else long iterations do not overlap. Where
+// fewer do, and where a nest would leave the instruction cache stages run idle, or else no more than two long iterations
+// overlap, or none. Where
 // straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other
 // constants where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
@@ -58,8 +67,7 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
         bool again = false;  // from the start, with other masks and constants
         bool shorter = false;
         if (overlaps && options.overlap == OverlapIterations::Long)
-            for (const size_t b : result.unfit)
-                shorter |= options.idle_loops.insert(b).second || options.short_loops.insert(b).second;
+            for (const size_t b : result.unfit) shorter |= options.idle_loops.insert(b).second || overlap_less(options, b);
         if (!shorter && (result.turned_fit || !turns)) {
             packed();
             try {

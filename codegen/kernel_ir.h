@@ -176,6 +176,7 @@ struct Copy {
     std::vector<Box> boxes;   // from the matcher
     std::vector<Tile> tiles;  // once placed, in issue order
     int first_of = -1;        // it runs in the first iteration of this enclosing loop only; -1: always
+    bool any_order = false;   // tiles all come before anything uses them, or leave behind all that makes them
     bool scratch = false;     // what it moves lies where a result will be: all other transfers come behind it or in front
     int32_t source = -1;
 };

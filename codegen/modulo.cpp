@@ -39,7 +39,8 @@ ModuloScheduler::ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shar
       machine_(*kernel.machine),
       shared_masks_(shared_masks),
       masks_may_overlap_(overlap != OverlapIterations::WithoutMasks),
-      most_values_(overlap == OverlapIterations::Long ? most_values : machine_.regs.vector / 2) {}
+      most_values_(overlap >= OverlapIterations::LongInPairs ? most_values : machine_.regs.vector / 2),
+      in_pairs_(overlap == OverlapIterations::LongInPairs) {}
 
 std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
     index_ = loop.index;
@@ -192,7 +193,9 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
     const int64_t most =
-        std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0) : most_stages(ops), loop.sure());
+        in_pairs_ ? std::min<int64_t>(2, loop.sure())
+                  : std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0) : most_stages(ops),
+                                      loop.sure());
     std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
     for (size_t i = 0; i < graph.ops.size(); i++) {
         const Op &op = graph.ops[i];

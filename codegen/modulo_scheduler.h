@@ -171,6 +171,7 @@ private:
     const std::set<Reg> &shared_masks_;
     const bool masks_may_overlap_;
     const int64_t most_values_;  // that the iterations of a loop that overlap may make
+    const bool in_pairs_;        // no more than two iterations overlap
     Reg index_;                  // of the loop
     std::vector<Claim> claims_;  // of its operations
     Chains chains_;

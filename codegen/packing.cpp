@@ -49,6 +49,8 @@ public:
         for (size_t b = 0; b < blocks_.size(); b++)
             if (blocks_[b].packets.empty()) straight(b);
         for (const size_t b : pipelined_) pack_nests_densely(b);
+        for (auto &[b, loop] : overlapping_)
+            if (!fits_cache(b)) pack_loop_densely(b, loop);
         const auto is_loop_body = [&](size_t b) { return pipelined_.count(b) > 0; };
         keep_loads_behind_stores(kernel_, blocks_, delays_, is_loop_body);
         delays_.keep_weights_apart(blocks_, is_loop_body);
@@ -264,8 +266,22 @@ private:
         }
         if (machine_.timed() && schedule->stages == 1 && schedule->deferred.empty())
             merge_between_rows_and_weights(kernel_, graph);
-        if (mostly_fetched(b, graph, *schedule)) tighten_loop(kernel_, graph, schedule->interval);
-        blocks_[b].packets = delays_.packets(graph, schedule->stages > 1 && !schedule->later);
+        const bool overlaps = schedule->stages > 1 && !schedule->later;
+        if (mostly_fetched(b, graph, *schedule))
+            tighten_loop(kernel_, graph, schedule->interval);
+        else if (overlaps)
+            overlapping_.try_emplace(b, OverlappingLoop{graph, schedule->interval});
+        blocks_[b].packets = delays_.packets(graph, overlaps);
+    }
+
+    // A loop whose iterations overlap, as it was packed.
+    struct OverlappingLoop {
+        ScheduleGraph graph;
+        int interval;
+    };
+    void pack_loop_densely(size_t b, OverlappingLoop &loop) {
+        tighten_loop(kernel_, loop.graph, loop.interval);
+        blocks_[b].packets = delays_.packets(loop.graph, true);
     }
 
     // Cycles by which a turn of the loop's nest is shorter, at the most, than where no long iterations overlap.
@@ -280,8 +296,8 @@ private:
     }
 
     LoopPlan plan_of(size_t b) {
-        return plan_of(
-            b, options_.short_loops.count(b) > 0 ? std::min(options_.overlap, OverlapIterations::Short) : options_.overlap);
+        const auto most = options_.overlap_of_loop.find(b);
+        return plan_of(b, most == options_.overlap_of_loop.end() ? options_.overlap : std::min(options_.overlap, most->second));
     }
     LoopPlan plan_of(size_t b, OverlapIterations overlap) {
         const LoopPlans::Key key{b, overlap, options_.turn};
@@ -458,6 +474,7 @@ private:
     bool idle_ = false;                   // stages of a loop run idle
     bool joined_ = false;                 // the ends of a nest are one block
     Delays delays_;
+    std::map<size_t, OverlappingLoop> overlapping_;
     std::set<size_t> pipelined_;  // loop bodies whose iterations follow each other as planned
     // Of straight code that runs more than once, and how many cycles longer it takes than the fastest.
     std::map<size_t, Variant> densest_;

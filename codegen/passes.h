@@ -48,16 +48,17 @@ Blocks make_blocks(Kernel &kernel, bool in_order, MakeConstants constants = Make
 void assign_banks(Kernel &kernel, const Blocks &blocks);
 
 // What packing may spend registers and code on: loops around the array that turn (modulo.h), and iterations that overlap: of
-// those that make fewer values than half of the vector registers the ones that make no masks, or all, and longer ones.
-enum class OverlapIterations { WithoutMasks, Short, Long };
+// those that make fewer values than half of the vector registers the ones that make no masks, or all, and longer ones, two of
+// them at a time or more.
+enum class OverlapIterations { WithoutMasks, Short, LongInPairs, Long };
 struct PackOptions {
     bool turn = true;
     bool join = true;  // the ends of nests may be one block (nest_ends.h)
     bool idle = true;  // stages of pipelined loops may run idle (idle_stages.h)
     OverlapIterations overlap = OverlapIterations::Long;
-    std::set<size_t> idle_loops;   // blocks that are loops whose stages do so where they can, as it takes the least code
-    std::set<size_t> short_loops;  // and those of which no long iterations overlap
-    bool in_order = false;         // straight code keeps about the order that it has, which needs the fewest registers
+    std::set<size_t> idle_loops;  // blocks that are loops whose stages do so where they can, as it takes the least code
+    std::map<size_t, OverlapIterations> overlap_of_loop;  // of blocks that are loops, at the most
+    bool in_order = false;  // straight code keeps about the order that it has, which needs the fewest registers
 };
 
 // Puts the operations of each block into packets.

@@ -388,7 +388,8 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
             const auto ordered = [&](bool free) {
-                return in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{}, free);
+                return in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{}, free,
+                                node.copy->any_order);
             };
             std::vector<Tile> tiles = ordered(at_once.contains(node.copy.get()));
             // Results that need several loops leave all together, too: what goes one by one, from inside of a loop, is one.

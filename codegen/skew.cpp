@@ -88,8 +88,7 @@ private:
     void find_accesses() {
         for_each_op(rows_.body, [&](Op &op) {
             if (op.access) here_[op.access->allocation]++;
-            if (op.side || op.fence || op.orders >= 0 || op.opcode == Opcode::lw_vi || op.value)
-                refuse(rows_, "they do more than compute rows");
+            if (op.side || op.fence || op.orders >= 0 || op.value) refuse(rows_, "they do more than compute rows");
         });
         const std::function<void(const Body &)> count = [&](const Body &body) {
             for (const Node &node : body) {
@@ -218,6 +217,7 @@ private:
             if (!node.copy) continue;
             Copy &copy = *node.copy;
             if (copy.first_of >= 0) refuse(rows_, "a copy runs in the first iteration alone");
+            copy.any_order = true;
             inside.insert(copy.allocation);
             copy.mem = scope_.at(copy.mem, outer_.id, copy.load ? early : late);
             const int64_t constant = std::exchange(copy.mem.constant, 0);  // boxes have it

@@ -22,16 +22,55 @@ struct Times {
 
 int64_t groups_of(const SpreadTransfer &transfer) { return transfer.groups > 0 ? transfer.groups : transfer.channel.run.count; }
 
+// Groups of transfers, by the transfers that they belong to, in the order in which they should start: of each copy the one
+// whose pads have had none for the longest, so that it does not wait for the one before.
+std::vector<size_t> groups_in_turn(const std::vector<SpreadTransfer> &transfers) {
+    std::vector<size_t> order;
+    for (size_t first = 0, end = 0; first < transfers.size(); first = end) {
+        while (end < transfers.size() && transfers[end].channel.copy == transfers[first].channel.copy) end++;
+        std::map<int, int64_t> started;  // by pad: the last group, counted from 1
+        std::vector<int64_t> left(transfers.size(), 0);
+        int64_t all = 0;
+        for (size_t t = first; t < end; t++) all += left[t] = groups_of(transfers[t]);
+        for (int64_t group = 1; group <= all; group++) {
+            const auto last_of_pads = [&](size_t t) {
+                int64_t last = 0;
+                for (const Tile &tile : transfers[t].channel.run.group) last = std::max(last, started[tile.pad]);
+                return last;
+            };
+            size_t next = end;
+            for (size_t t = first; t < end; t++)
+                if (left[t] > 0 && (next == end || last_of_pads(t) < last_of_pads(next))) next = t;
+            for (const Tile &tile : transfers[next].channel.run.group) started[tile.pad] = group;
+            left[next]--;
+            order.push_back(next);
+        }
+    }
+    return order;
+}
+
 // Each gets its share of the iterations, by the tiles it moves. The last group is one distance before the end of its share.
 std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_t first_tiles, const Loop &hot) {
     const int64_t iterations = sure_iterations(hot);
+    const std::vector<size_t> order = groups_in_turn(transfers);
+    const auto tiles = [&](size_t t) { return static_cast<int64_t>(transfers[t].channel.run.group.size()); };
     int64_t all = first_tiles, before = first_tiles;
-    for (const SpreadTransfer &t : transfers) all += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
+    for (size_t t : order) all += tiles(t);
+    std::vector<std::vector<int64_t>> starts(transfers.size());  // in tiles
+    std::vector<int64_t> ends(transfers.size());
+    for (size_t t : order) {
+        starts[t].push_back(before);
+        before += tiles(t);
+        ends[t] = before;
+    }
     std::vector<Times> times;
-    for (const SpreadTransfer &t : transfers) {
-        const int64_t first = iterations * before / all;
-        before += groups_of(t) * static_cast<int64_t>(t.channel.run.group.size());
-        times.push_back({first, iterations * before / all - first, false});
+    for (size_t t = 0; t < transfers.size(); t++) {
+        const auto groups = static_cast<int64_t>(starts[t].size());
+        // As many distances as there are groups, behind the last one, too.
+        const int64_t end = groups > 1 ? starts[t].back() + (starts[t].back() - starts[t].front()) / (groups - 1) : ends[t],
+                      first = iterations * starts[t].front() / all, span = iterations * end / all - first;
+        // The last one starts in an iteration that there is.
+        times.push_back({first, groups > 1 ? std::min(span, (iterations - 1 - first) * groups / (groups - 1)) : span, false});
     }
     return times;
 }

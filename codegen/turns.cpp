@@ -1,6 +1,7 @@
 #include "codegen/turns.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -25,9 +26,12 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    // `at_once`: all tiles come before anything uses them, so that their order within a pad is free.
-    std::vector<Tile> in_order(const PadLayout &layout, bool at_once) {
-        if (at_once && page_ > 0 && layout.block > 1 && !layout.even && begin_apart()) return tiles();
+    std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop) {
+        if (in_loop && page_ > 0 && layout.block <= 1 && begin_apart([this](const Order &order) { return out_of_line(order); }))
+            return tiles();
+        if (at_once && page_ > 0 && layout.block > 1 && !layout.even &&
+            begin_apart([this](const Order &order) { return with_code(order); }))
+            return tiles();
         if (layout.even && inside_pages()) begin_in_other_banks();
         if (inside_pages()) {
             if (!layout.even && change_groups())
@@ -65,12 +69,13 @@ private:
 
     // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
     // worth the loops that the jump costs.
-    bool begin_apart() {
+    template <class Cost>
+    bool begin_apart(Cost cost) {
         constexpr int64_t least_gain = 8;  // one of so many cycles
         constexpr size_t furthest = 64;
         const Order plain = by_pad();
         if (plain.size() < 2) return false;
-        int64_t least = with_code(plain);
+        int64_t least = cost(plain);
         least -= least / least_gain;
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
@@ -82,13 +87,21 @@ private:
                 if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
                 other = !other;
             }
-            if (const int64_t cycles = with_code(apart); cycles < least) {
+            if (const int64_t cycles = cost(apart); cycles < least) {
                 least = cycles;
                 best = std::move(apart);
             }
         }
         take(best ? *best : plain);
         return best.has_value();
+    }
+    // The same where each run is a branch in a loop that computes, which starts a tile of each pad at the most.
+    int64_t out_of_line(const Order &order) {
+        constexpr int64_t cycles_of_a_branch = 60, never = INT64_MAX / 2;
+        take(order);
+        const std::vector<Run> runs = split_runs(tiles());
+        if (std::ranges::any_of(runs, [&](const Run &run) { return run.group.size() > order.size(); })) return never;
+        return row_cycles * served(order) + cycles_of_a_branch * static_cast<int64_t>(runs.size());
     }
     // The cycles of tiles in an order, which they are left in, with those of the loops over them.
     int64_t with_code(const Order &order) { return row_cycles * served(order) + of_loops(order); }
@@ -286,8 +299,9 @@ private:
 
 }  // namespace
 
-std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once) {
-    return Turns(tiles, machine).in_order(layout, at_once);
+std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
+                           bool in_loop) {
+    return Turns(tiles, machine).in_order(layout, at_once, in_loop);
 }
 
 }  // namespace atalla::codegen

@@ -141,6 +141,20 @@ TEST_F(Skew, PassesOfTheSameRowsShareTheirRegisters) {
     for (const Node &node : passes()) EXPECT_FALSE(node.op->access && node.op->access->allocation == between);
 }
 
+// A vector that the first pass makes is a weight of the array for the second one, whose row sums it.
+TEST_F(Skew, PassesMayLoadWeights) {
+    build(first_pass(),
+          {at(load(again, between, 0), {{second, 1}}), op(Opcode::lw_vi, Reg{}, {again}),
+           op(Opcode::gemm_vv, result, {zero_vector, zero_vector}), at(store(result, out, 0), {{m, vectors}, {second, 1}})});
+    skew(kernel, {});
+    std::vector<Opcode> of_array;
+    for (const Node &node : passes())
+        if (info(node.op->opcode).unit == Unit::Array) of_array.push_back(node.op->opcode);
+    EXPECT_EQ(of_array, (std::vector<Opcode>{Opcode::lw_vi, Opcode::gemm_vv}));
+    const auto weight = std::ranges::find_if(passes(), [](const Node &node) { return node.op->opcode == Opcode::lw_vi; });
+    EXPECT_EQ(weight->op->src[0], made) << "in the register that the first pass made it in";
+}
+
 TEST_F(Skew, LeavesOtherLoopsAlone) {
     build(first_pass(), second_pass());
     kernel.body.front().loop->name = "f.m";

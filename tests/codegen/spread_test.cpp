@@ -151,6 +151,43 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
     }
 }
 
+// Of two tiles for each pad two pads begin with the first ones and two with the second ones: a pad's are as far apart as all
+// others of the copy let them be, and none is left out, however few iterations there are.
+TEST(Spread, TilesOfAPadAreFarApart) {
+    for (const int64_t extent : {2, 3, 6, 7, 9, 16, 40}) {
+        SCOPED_TRACE(extent);
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        const auto tile = [](int pad, int64_t place) { return Tile{pad, place * 8, (pad + 4 * place) * 1024, 8, 32, 1024}; };
+        const std::vector<codegen::Run> runs = {
+            {{tile(0, 0), tile(2, 0)}, 1, 0, 0}, {{tile(1, 1), tile(3, 1)}, 2, -8, -4096}, {{tile(0, 1), tile(2, 1)}, 1, 0, 0}};
+        std::vector<SpreadTransfer> transfers;
+        for (const codegen::Run &run : runs) transfers.push_back({code.channel(f.copy, run), {}, 0, {}});
+        Loop hot;
+        hot.extent = extent;
+        ASSERT_EQ(can_spread(transfers, {}, hot, code), extent > 2);
+        if (extent == 2) continue;
+        Body body;
+        for (const SpreadTransfer &t : transfers) code.aim(t.channel, true, {}, {}, {}, body);
+        spread(f.kernel, transfers, {}, 1, hot, code, body);
+        Scalars scalars;
+        for (const Node &node : body) scalars.run(*node.op);
+        std::map<int64_t, std::vector<int64_t>> iterations_of_pad;  // pads by their place in memory
+        for (int64_t i = 0; i < sure_iterations(hot); i++) {
+            const size_t before = scalars.started.size();
+            scalars.iteration(hot.body);
+            for (size_t t = before; t < scalars.started.size(); t++)
+                iterations_of_pad[scalars.started[t].second / 2048 % 4].push_back(i);
+        }
+        ASSERT_EQ(iterations_of_pad.size(), 4u);
+        for (const auto &[pad, iterations] : iterations_of_pad) {
+            ASSERT_EQ(iterations.size(), 2u) << "pad " << pad;
+            EXPECT_GE(iterations[1] - iterations[0], sure_iterations(hot) / 2 - 1) << "pad " << pad;
+        }
+    }
+}
+
 // Of a lone tile the share is no whole iteration, which it does not need: it starts once, in front of what follows it.
 TEST(Spread, ALoneTileBesideManyStartsToo) {
     Fixture f;

@@ -117,6 +117,48 @@ TEST(Turns, PadsThatWouldMeetInOneBankGroupBeginApart) {
     }
 }
 
+// Rows that go round the pads, all in one page at a time: where a pad's tiles may have any order every other pad begins later,
+// as long as no branch starts more tiles than there are pads.
+TEST(Turns, TilesInAnyOrderBeginApart) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2, pads = machine.pad.count;
+    const auto tiles_of_row = [&](int64_t length, bool any_order) {
+        Kernel kernel;
+        kernel.machine = &machine;
+        Allocation allocation;
+        allocation.name = "row";
+        allocation.rows = (length + 31) / 32;
+        kernel.allocations.push_back(allocation);
+        Copy copy;
+        copy.tensor = copy.allocation = 0;
+        copy.boxes.push_back({0, 0, 32, {{length / 32, 1, 32}}});
+        if (length % 32 > 0) copy.boxes.push_back({length / 32, length / 32 * 32, static_cast<int>(length % 32), {{1, 1, 1}}});
+        copy.any_order = any_order;
+        kernel.body.push_back(std::move(copy));
+        place(kernel, {});
+        return kernel.body[0].copy->tiles;
+    };
+    for (const int64_t length : {int64_t{32000}, int64_t{7 * 4096 + 2048 + 5}}) {
+        SCOPED_TRACE(length);
+        const auto in_one_group = [&](const std::vector<Tile> &tiles) {
+            size_t count = 0;
+            for (size_t first = 0; first + 4 <= tiles.size(); first += 4) {
+                std::set<int64_t> groups;
+                for (size_t t = first; t < first + 4; t++) groups.insert(tiles[t].mem / page % machine.dram.groups);
+                count += groups.size() == 1;
+            }
+            return count;
+        };
+        const std::vector<Tile> plain = tiles_of_row(length, false), apart = tiles_of_row(length, true);
+        EXPECT_GE(in_one_group(plain), 7u);
+        EXPECT_LE(in_one_group(apart), 2u);
+        std::set<std::pair<int, int64_t>> moved;
+        for (const Tile &tile : apart) moved.insert({tile.pad, tile.row});
+        EXPECT_EQ(moved.size(), plain.size()) << "each tile once";
+        for (const codegen::Run &run : split_runs(apart)) EXPECT_LE(run.group.size(), static_cast<size_t>(pads));
+    }
+}
+
 // Parts of a result, rows of places with a place more between them, so that it leaves in two loops, all at once: its pads begin
 // apart, as those of a load do.
 TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
