@@ -32,7 +32,7 @@ RowKernel::RowKernel(const RowShape &shape, const Machine &machine, const Point 
       skewed_(is_skewed(point)),
       apart_(rows_apart(shape, machine, point)),
       streams_(point.contains("skewed") && rows_stream(shape, machine, point)),
-      columns_((!is_beside(point) || numbers_spread(shape, point)) && rows_in_columns(shape, machine)),
+      columns_(!is_skewed(point) && (!is_beside(point) || numbers_spread(shape, point)) && rows_in_columns(shape, machine)),
       spare_(point.contains("skewed") ? static_cast<int>(spare_rows(shape, machine, point)) : 0),
       beside_(is_beside(point) ? static_cast<int>(rows_beside(shape, point)) : 0),
       spread_(numbers_spread(shape, point)),
@@ -140,7 +140,7 @@ void RowKernel::lanes_of(Func step, Var lane) { lanes_.emplace_back(std::move(st
 // 32 vectors (or fewer, and zeros) are the weights of the array, through which one row of ones goes: lane w is the sum of
 // vector w.
 Func RowKernel::grouped_sum(const std::string &name, Func values) {
-    const int tiles = tiles_of(vectors_), members = vectors_ / tiles;
+    const int tiles = parts_, members = vectors_ / tiles;
     Sum s{Func(name + "_part"),
           Func(name + "_block"),
           Func(name),
@@ -291,7 +291,7 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
         return;
     }
     // Parts of a row that are weights: straight-line code where the row is.
-    const int unroll = !grouped_ ? std::min(vector_unroll_, vectors_) : unrolled() ? tiles_of(vectors_) : 1;
+    const int unroll = !grouped_ ? std::min(vector_unroll_, vectors_) : unrolled() ? parts_ : 1;
     const RVar ro("ro"), ru("r_unroll");
     if (unroll > 1) s.total.update().split(s.blocks, ro, ru, unroll);
     const LoopLevel at = unroll > 1 ? LoopLevel(s.total, ru) : LoopLevel(s.total, s.blocks);

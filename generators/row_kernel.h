@@ -46,6 +46,10 @@ public:
     // One that takes less than a store and a load: where the vectors of a row are loops and weights of the array, each reader
     // makes it itself.
     void each_light(Halide::Func step);
+    // One that a later pass reads, too: in the pads where all passes are one loop, else each reader makes it.
+    void each_waiting(Halide::Func step) {
+        if (skewed_) each(std::move(step));
+    }
     // Something of a row: one value, or 32 lanes of them.
     void single(Halide::Func step);
     void lanes_of(Halide::Func step, Halide::Var lane);
@@ -96,11 +100,11 @@ private:
     // Do readers make light steps?
     bool makes_again() const { return grouped_ && !unrolled(); }
     // Passes of one loop take as many vectors of each part at a time, or neighbours where the parts are not told apart.
-    int parts_in_turn() const { return std::max(1, parts_); }
+    int parts_in_turn() const { return grouped_ ? 1 : std::max(1, parts_); }
     // Do the vectors that passes of one loop take at a time not go round the pads, while the parts of a single row do?
     bool parts_go_round() const {
         const int pads = static_cast<int>(machine_.pad.count);
-        return skewed_ && block_ == 1 && parts_ >= pads && vector_unroll_ / parts_ % pads != 0;
+        return skewed_ && !grouped_ && block_ == 1 && parts_ >= pads && vector_unroll_ / parts_ % pads != 0;
     }
     // The elements of a row of vectors that lie in columns: of `columns`, over a lane, m and a vector.
     Halide::Func by_element(const std::string &name, const Halide::Func &columns) const;

@@ -66,6 +66,7 @@ protected:
 RowCost softmax_cost(const RowShape &shape, bool logarithm) {
     RowCost cost;
     cost.adds = logarithm ? 4 : 2;
+    cost.waiting_adds = logarithm ? 1 : 0;
     cost.muls = logarithm ? 1 : 2;
     cost.exps = 1;
     cost.passes = 3;
@@ -84,7 +85,7 @@ RowCost softmax_cost(const RowShape &shape, bool logarithm) {
 class Softmax : public ReferencedRows {
 public:
     Softmax(const WorkloadRequest &request, const RowShape &shape, bool logarithm)
-        : ReferencedRows(request, shape, softmax_cost(shape, logarithm)), logarithm_(logarithm) {}
+        : ReferencedRows(request, with_short_parts(shape), softmax_cost(shape, logarithm)), logarithm_(logarithm) {}
 
     Expr element(RowKernel &k) const override {
         const auto rows = [&] { return k.rows_of("X", -infinity); };
@@ -101,6 +102,7 @@ public:
             return e;
         };
         const Func centred = less_largest(), e = power(centred);
+        if (logarithm_) k.each_waiting(centred);
         k.each(e);
         const Func total = k.sum("total", e);
         const Func centred_again = k.in_parts() ? less_largest() : centred;

@@ -24,6 +24,12 @@ double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exp
 
 }  // namespace
 
+RowShape with_short_parts(RowShape shape) {
+    constexpr int64_t many_rows = 8, many_vectors = 128;
+    shape.short_parts = shape.rows >= many_rows && tiles_of(shape.length) >= many_vectors;
+    return shape;
+}
+
 bool is_skewed(const Point &point) { return point.contains("skewed") && point["skewed"] != 0; }
 
 bool is_beside(const Point &point) { return point.contains("beside") && point["beside"] != 0; }
@@ -133,7 +139,8 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     for (int64_t unroll = 1; unroll <= std::min(shape.rows, most_unrolled_rows); unroll *= 2) row_unrolls.push_back(unroll);
     for (int64_t unroll = 1; unroll <= std::min(vectors, most_unrolled_vectors); unroll++)
         if (vectors % unroll == 0) vector_unrolls.push_back(unroll);
-    const bool may_skew = cost.passes > 1 && shape.fills_array() && shape.whole_vectors() && machine.timed();
+    const bool may_skew =
+        cost.passes > 1 && shape.fills_array() && (shape.whole_vectors() || shape.short_parts) && machine.timed();
     Space space;
     space.parameter("rows", "rows that are in the pads at a time", rows)
         .parameter("row_unroll", "rows in straight-line code", row_unrolls)
@@ -182,12 +189,13 @@ Space row_space(const RowShape &shape, const Machine &machine, const RowCost &co
     });
     space.constraint("skewed", {"skewed", "rows", "row_unroll", "vector_unroll", "stored", "grouped"},
                      "Passes that become one loop take the rows of a block side by side, as many vectors of each part of them "
-                     "at a time, and their sums are rows through the array.",
+                     "at a time, and their sums are rows through the array; or a row, of which a short part is its weights.",
                      [=](const Point &point) {
-                         const int64_t parts = tiles_of(vectors), unroll = point["vector_unroll"], block = point["rows"];
-                         return !is_skewed(point) ||
-                                (block == point["row_unroll"] && shape.rows % block == 0 && point["stored"] == 0 &&
-                                 point["grouped"] == 0 && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0);
+                         const int64_t parts = shape.parts(), unroll = point["vector_unroll"], block = point["rows"];
+                         if (!is_skewed(point)) return true;
+                         if (block != point["row_unroll"] || shape.rows % block != 0 || point["stored"] != 0) return false;
+                         if (point["grouped"] != 0) return shape.short_parts && block == 1 && unroll * parts == vectors;
+                         return shape.whole_vectors() && unroll < vectors && unroll % parts == 0 && vectors % unroll == 0;
                      });
     space.constraint("stored", {"stored", "vector_unroll"},
                      "Steps of rows that are not all straight-line code are in the pads anyway.",
@@ -245,17 +253,19 @@ double looped_rows_draft(const RowShape &shape, const Machine &machine, const Po
 }
 
 // Rows whose passes are one loop, side by side: what their lanes take, or the array, through which a row is under way for
-// longer than the loop's interval should be, and what is between two turns, which is more than loops of many vectors leave the
-// instruction cache; or their transfers, which one bank group of the DRAM serves where they lie in one page. All rows: the last
-// pass is turns behind.
+// longer than the loop's interval should be (not where parts of them are weights), and what is between two turns, which is more
+// than loops of many vectors leave the instruction cache; or their transfers, which one bank group of the DRAM serves where
+// they lie in one page. All rows: the last pass is turns behind.
 double skewed_rows_draft(const RowShape &shape, const Machine &machine, const Point &point, const RowCost &cost, double unit) {
     constexpr double array_interval = 51, wait_share = 1.1, turn_end = 110, engine_start = 135, hidden = 0.0125,
-                     most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2, row_operation = 1.4;
+                     most_vectors = 16, miss = 40, two_passes_behind = 2, element_bytes = 2, row_operation = 1.4,
+                     part_wait_share = 1.2, end_of_parts = 250;
     const auto rows = static_cast<double>(point["row_unroll"]), unrolled = rows * static_cast<double>(point["vector_unroll"]),
                vectors = rows * static_cast<double>(shape.vectors());
-    const double compute = vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end +
-                           std::max(0.0, unrolled - most_vectors) * miss +
-                           rows * row_operation * static_cast<double>(machine.vec.ii) * cost.row_operations;
+    const double loop = point["grouped"] != 0 ? vectors * unit * part_wait_share + end_of_parts
+                                              : vectors * std::max(unit, array_interval / unrolled) * wait_share + turn_end +
+                                                    std::max(0.0, unrolled - most_vectors) * miss;
+    const double compute = loop + rows * row_operation * static_cast<double>(machine.vec.ii) * cost.row_operations;
     const double bytes = element_bytes * rows * static_cast<double>(shape.length),
                  one_page = static_cast<double>(machine.dram.row_bytes);
     const double moved = (1 + static_cast<double>(cost.row_tensors)) *
@@ -296,12 +306,13 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
     // The array takes 32 weights, a row and the gap before the next weights; the scalar unit adds the vectors' sums one after
     // the other.
     const double part_sums =
-        cost.sums * (point["grouped"] != 0 ? tiles_of(shape.vectors()) * (32.0 + static_cast<double>(machine.sa.switch_spacing))
+        cost.sums * (point["grouped"] != 0 ? shape.parts() * (32.0 + static_cast<double>(machine.sa.switch_spacing))
                                            : vectors * static_cast<double>(machine.ex3.ii));
     constexpr double start = 900;
     if (is_skewed(point))
         return start + skewed_rows_draft(shape, machine, point, cost,
-                                         static_cast<double>(machine.vec.ii) * std::max({cost.adds, cost.muls, cost.exps}));
+                                         static_cast<double>(machine.vec.ii) *
+                                             std::max({cost.adds - cost.waiting_adds, cost.muls, cost.exps}));
     const double own_numbers = is_beside(point) ? static_cast<double>(rows_beside(shape, point)) : 1;
     if (!machine.timed())
         return rows * (vectors * operations(cost) / 3 + cost.row_packets / own_numbers) +

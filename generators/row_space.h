@@ -20,11 +20,14 @@ struct RowShape {
     int64_t part = 0;
     // All blocks of a sum are added one after the other, in float32.
     bool flat = false;
+    // Parts of long rows have 16 vectors, not 32 at the most: with_short_parts().
+    bool short_parts = false;
     // In the pads: those of a row that is too long for straight-line code are as many as equal parts have, the last of which
     // may end in vectors of no elements.
     int64_t vectors() const {
         const int64_t least = tiles_of(length);
         if (part > 0) return round_up(least, part);
+        if (short_parts) return round_up(least, lanes / 2);
         return has_parts() ? round_up(least, tiles_of(least)) : least;
     }
     bool has_parts() const {
@@ -35,28 +38,36 @@ struct RowShape {
     // Few enough vectors for the reduction unit to sum them: it takes one at a time, the array one a cycle once its weights are
     // there.
     bool is_short() const { return vectors() <= 4; }
-    int64_t parts() const { return part > 0 ? vectors() / part : fills_array() ? tiles_of(vectors()) : 0; }
+    int64_t parts() const { return part > 0 ? vectors() / part : fills_array() ? equal_parts() : 0; }
     // Enough vectors, in equal parts of at most 32, for a part to be the weights of the array and one row of ones to sum them
     // all.
-    bool fills_array() const { return !flat && vectors() >= 12 && vectors() % tiles_of(vectors()) == 0; }
+    bool fills_array() const { return !flat && vectors() >= 12 && vectors() % equal_parts() == 0; }
+
+private:
+    int64_t equal_parts() const { return short_parts ? vectors() / (lanes / 2) : tiles_of(vectors()); }
 };
+
+// For passes that may be one loop (`skewed`) whose iteration is a part of a row, the weights of the array for its sum: of many
+// vectors in many rows the parts are so short that the loop and the code around it fit the instruction cache.
+RowShape with_short_parts(RowShape shape);
 
 // What the steps of a row cost, for the draft model and the constraints of a space.
 struct RowCost {
     double adds = 0, muls = 0, exps = 0;  // lane operations a vector
-    double passes = 0;                    // loops over a row, one after the other
-    double sums = 0;                      // sums of a row
-    double latency = 0;                   // cycles from the first load of a row to its last store, beside those of its lanes
-    double values = 0;                    // vectors that stay in registers for each vector of an unrolled row
-    int64_t fixed_rows = 0;               // rows for all, such as a bias, that stay in the pads
-    int64_t steps_in_pads = 0;            // element-wise steps that are in the pads where a row is not unrolled
-    int64_t light_steps = 0;              // of these, those that take less than a store and a load: RowKernel::each_light()
-    int64_t row_tensors = 1;              // tensors of rows that are read
-    bool waits = true;                    // is what one step makes read by a step behind a sum?
-    double packets = 0;                   // that a vector of straight-line code takes; 0: half as many as it has operations
-    double row_operations = 0;            // lane operations a row of the unit that has most, beside those of its vectors
-    double row_packets = 0;               // packets a row, beside those of its vectors
-    bool beside = false;                  // may numbers of rows be made beside each other? RowKernel::in_lanes()
+    double waiting_adds = 0;    // those that are made once where all passes are one loop, whose values wait for the next
+    double passes = 0;          // loops over a row, one after the other
+    double sums = 0;            // sums of a row
+    double latency = 0;         // cycles from the first load of a row to its last store, beside those of its lanes
+    double values = 0;          // vectors that stay in registers for each vector of an unrolled row
+    int64_t fixed_rows = 0;     // rows for all, such as a bias, that stay in the pads
+    int64_t steps_in_pads = 0;  // element-wise steps that are in the pads where a row is not unrolled
+    int64_t light_steps = 0;    // of these, those that take less than a store and a load: RowKernel::each_light()
+    int64_t row_tensors = 1;    // tensors of rows that are read
+    bool waits = true;          // is what one step makes read by a step behind a sum?
+    double packets = 0;         // that a vector of straight-line code takes; 0: half as many as it has operations
+    double row_operations = 0;  // lane operations a row of the unit that has most, beside those of its vectors
+    double row_packets = 0;     // packets a row, beside those of its vectors
+    bool beside = false;        // may numbers of rows be made beside each other? RowKernel::in_lanes()
 };
 
 // Parameters: `rows`, that are in the pads at a time; `row_unroll`, rows in straight-line code; `vector_unroll`, vectors of a

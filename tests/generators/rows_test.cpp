@@ -118,6 +118,30 @@ TEST_F(Rows, RowsThatEndInsideAVectorOverlap) {
     EXPECT_LT(cycles(64, 1000, through_pads), 1.4 * static_cast<double>(cycles(64, 1024, through_pads)));
 }
 
+// Passes of long rows as one loop whose iterations are the weights of the array: of whole vectors, rows that end inside one,
+// and those whose last part ends in vectors of no elements.
+TEST_F(Rows, SkewedPassesOfWeights) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
+    uint64_t seed = 0;
+    for (const char *name : {"softmax", "log_softmax"})
+        for (const int64_t length : {4096, 4100, 4576, 5001}) {
+            SCOPED_TRACE(fmt::format("{} of {}", name, length));
+            const Evaluator evaluator(find_operator(name).workload({{"shape", fmt::format("8x{}", length)}}), machine, ++seed);
+            int points = 0;
+            for_each(evaluator.workload().space(machine), [&](const Point &point) {
+                if (point["skewed"] == 0 || point["grouped"] == 0) return true;
+                SCOPED_TRACE(point.assignments());
+                const Evaluation evaluation = evaluator.evaluate(point);
+                EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+                EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
+                EXPECT_EQ(evaluator.verify(point), "");
+                points++;
+                return true;
+            });
+            EXPECT_EQ(points, 1);
+        }
+}
+
 // Rows too long for straight-line code whose vectors no two equal parts have are as long as those that are a little longer:
 // vectors of no elements are behind them, whether the row ends inside a vector or not.
 TEST_F(Rows, RowsOfAnyLengthHaveEqualParts) {
