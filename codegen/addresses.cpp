@@ -463,8 +463,7 @@ private:
                 inner[key] = p;
                 continue;
             }
-            const Reg p =
-                goes_on != continued_.end() ? goes_on->second : begin(key, rest, first, steps->first, pointers, out);
+            const Reg p = goes_on != continued_.end() ? goes_on->second : begin(key, rest, first, steps->first, pointers, out);
             const Reg step = steps->period > 0 ? uneven.step(*steps, out) : Reg{};
             latch.push_back(step.defined() ? make(Opcode::add_s, p, p, step) : add(p, p, steps->usual));
             inner[key] = p;
@@ -659,12 +658,17 @@ private:
         made_.clear();
     }
 
-    // Do the terms of a pointer that depend on a loop depend on nothing else? What they are in its first iteration.
+    // Are the terms of a pointer that depend on a loop its variable and quotients of that, of which the next one takes few
+    // operations? What they are in its first iteration.
     bool starts_at(const PointerKey &key, const Loop &loop, int64_t &bytes) const {
         const std::map<std::string, int64_t> first = {{kernel_.loops[loop.id].name, 0}};
         bytes = 0;
         for (const auto &[atom, coefficient] : key.terms) {
             if (!depends_on(atom, loop.id)) continue;
+            const auto *quotient = kernel_.atoms[atom].expr.as<Halide::Internal::Div>();
+            const bool plain =
+                kernel_.atoms[atom].is_loop || (quotient != nullptr && quotient->a.as<Halide::Internal::Variable>() != nullptr);
+            if (!plain) return false;
             const auto value = value_at(kernel_.atoms[atom].expr, first);
             if (!value) return false;
             bytes += coefficient * *value;
