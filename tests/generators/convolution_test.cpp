@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <regex>
 #include <set>
@@ -20,6 +23,28 @@
 
 namespace atalla {
 namespace {
+
+// A convolution of an image with channels innermost whose pads have a part of it each, in strips of so many rows and columns.
+struct OfParts {
+    OfParts(const std::string &shape, const std::string &padding, int64_t rows, int64_t strip_rows, int64_t strip_columns)
+        : machine(find_machine("ax01-psum")),
+          workload(find_operator("conv2d").workload(
+              {{"shape", shape}, {"padding", padding}, {"weight_layout", "packed"}, {"layout", "nhwc"}})),
+          point(workload->naive_point(machine)) {
+        const std::map<std::string, int64_t> all = {
+            {"rows", rows},    {"strip_rows", strip_rows}, {"strip_columns", strip_columns}, {"first_apart", 0},
+            {"row_unroll", 1}, {"weight_unroll", 32},      {"sums_in_registers", 1},         {"in_parts", 1}};
+        for (const auto &[name, value] : all) point.set(name, value);
+    }
+    int64_t misses() const {
+        const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        return evaluation.status == Evaluation::Ok ? evaluation.counters.at("icache_misses").get<int64_t>() : INT64_MAX;
+    }
+    const Machine machine;
+    const std::shared_ptr<const Workload> workload;
+    Point point;
+};
 
 // Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of
 // columns that no window has, too.
@@ -253,20 +278,8 @@ TEST(Convolution, BlocksThatPaddingSurroundsDifferentlyRun) {
 
 // Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
 TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
-    const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x28x28x32,96x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
-    Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 28},
-                                                                                  {"strip_rows", 7},
-                                                                                  {"strip_columns", 7},
-                                                                                  {"sums_in_registers", 1},
-                                                                                  {"first_apart", 0},
-                                                                                  {"row_unroll", 1},
-                                                                                  {"weight_unroll", 32},
-                                                                                  {"in_parts", 1}})
-        point.set(name, value);
-    const KernelDefinition kernel = workload->build(machine, point);
+    const OfParts conv("1x28x28x32,96x32x3x3", "1", 28, 7, 7);
+    const KernelDefinition kernel = conv.workload->build(conv.machine, conv.point);
     codegen::CompileOptions options;
     options.layouts = kernel.layouts;
     options.dump_after = "overlap";
@@ -276,28 +289,16 @@ TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
         for (std::string line; std::getline(lines, line);)
             out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
     };
-    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    codegen::compile(kernel.pipeline, kernel.arguments, conv.machine, options);
     EXPECT_TRUE(out_of_line);
-    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    EXPECT_EQ(Evaluator(conv.workload, conv.machine).verify(conv.point), "");
 }
 
 // The k tiles of all rows of the kernel are one loop, in which all pointers of the image share a step; in front of it nothing
 // is aimed anew for a strip.
 TEST(Convolution, PointersGoOnFromStripToStrip) {
-    const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x14x28x32,64x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
-    Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14},
-                                                                                  {"strip_rows", 4},
-                                                                                  {"strip_columns", 7},
-                                                                                  {"sums_in_registers", 1},
-                                                                                  {"first_apart", 0},
-                                                                                  {"row_unroll", 1},
-                                                                                  {"weight_unroll", 32},
-                                                                                  {"in_parts", 1}})
-        point.set(name, value);
-    const KernelDefinition kernel = workload->build(machine, point);
+    const OfParts conv("1x14x28x32,64x32x3x3", "1", 14, 4, 7);
+    const KernelDefinition kernel = conv.workload->build(conv.machine, conv.point);
     codegen::CompileOptions options;
     options.layouts = kernel.layouts;
     options.dump_after = "addresses";
@@ -310,79 +311,37 @@ TEST(Convolution, PointersGoOnFromStripToStrip) {
         strip = text.substr(strips, visits - strips);
         visit = text.substr(visits);
     };
-    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    codegen::compile(kernel.pipeline, kernel.arguments, conv.machine, options);
     EXPECT_FALSE(std::regex_search(strip, std::regex("addi?\\.s p\\."))) << strip;
     std::set<std::string> steps;
     const std::regex step("add\\.s (p\\.[0-9]+), \\1, (step\\.[0-9]+)");
     for (std::sregex_iterator at(visit.begin(), visit.end(), step); at != std::sregex_iterator(); ++at) steps.insert((*at)[2]);
     EXPECT_EQ(steps.size(), 1) << visit;
-    EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    EXPECT_EQ(Evaluator(conv.workload, conv.machine).verify(conv.point), "");
 }
 
 // The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in
 // every turn, and what it pushes out.
 TEST(Convolution, EndsOfStripsAreDenseWhereTheyLeaveTheCache) {
-    const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x56x56x64,64x64x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
-    Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 56},
-                                                                                  {"strip_rows", 7},
-                                                                                  {"strip_columns", 7},
-                                                                                  {"sums_in_registers", 1},
-                                                                                  {"first_apart", 0},
-                                                                                  {"row_unroll", 1},
-                                                                                  {"weight_unroll", 32},
-                                                                                  {"in_parts", 1}})
-        point.set(name, value);
-    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
-    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    const OfParts conv("1x56x56x64,64x64x3x3", "1", 56, 7, 7);
     constexpr int64_t strips = 32, lines_of_a_strip = 60;
-    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), strips * lines_of_a_strip);
+    EXPECT_LT(conv.misses(), strips * lines_of_a_strip);
 }
 
 // Three pads have twice as many results of a strip as the last one: theirs are stored first, or the last of them would each be
 // in a packet of its own.
 TEST(Convolution, ResultsOfUnequalPadsAreStoredInFewPackets) {
-    const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x14x14x32,256x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
-    Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 14},
-                                                                                  {"strip_rows", 4},
-                                                                                  {"strip_columns", 14},
-                                                                                  {"sums_in_registers", 1},
-                                                                                  {"first_apart", 0},
-                                                                                  {"row_unroll", 1},
-                                                                                  {"weight_unroll", 32},
-                                                                                  {"in_parts", 1}})
-        point.set(name, value);
-    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
-    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    const OfParts conv("1x14x14x32,256x32x3x3", "1", 14, 4, 14);
     constexpr int64_t blocks = 8, lines_of_a_block = 76;
-    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), blocks * lines_of_a_block);
+    EXPECT_LT(conv.misses(), blocks * lines_of_a_block);
 }
 
 // Transfers of weights and of results are out of line, all in the nest: where code is behind it that results need while they
 // leave, each line waits for the transfer.
 TEST(Convolution, CodeOfTransfersStaysInTheCache) {
-    const Machine machine = find_machine("ax01-psum");
-    const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
-        {{"shape", "1x27x27x64,96x64x5x5"}, {"padding", "2"}, {"weight_layout", "packed"}, {"layout", "nhwc"}});
-    Point point = workload->naive_point(machine);
-    for (const auto &[name, value] : std::vector<std::pair<std::string, int64_t>>{{"rows", 27},
-                                                                                  {"strip_rows", 7},
-                                                                                  {"strip_columns", 7},
-                                                                                  {"sums_in_registers", 1},
-                                                                                  {"first_apart", 0},
-                                                                                  {"row_unroll", 1},
-                                                                                  {"weight_unroll", 32},
-                                                                                  {"in_parts", 1}})
-        point.set(name, value);
-    const Evaluation evaluation = Evaluator(workload, machine).evaluate(point);
-    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    const OfParts conv("1x27x27x64,96x64x5x5", "2", 27, 7, 7);
     constexpr int64_t strips = 12, lines_of_a_strip = 50;
-    EXPECT_LT(evaluation.counters.at("icache_misses").get<int64_t>(), strips * lines_of_a_strip);
+    EXPECT_LT(conv.misses(), strips * lines_of_a_strip);
 }
 
 // Sums that are cleared where they are stored, in loops inside loops whose results leave an iteration later.
