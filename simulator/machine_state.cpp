@@ -53,6 +53,7 @@ void MachineState::leave(uint16_t pattern) {
     for (size_t reg = 1; reg < std::size(v); reg++) std::fill_n(v[reg], lanes, bf16_float(pattern));
     std::fill(std::begin(x) + 1, std::end(x), twice);
     std::fill(std::begin(m) + 1, std::end(m), twice);
+    for (uint32_t column = 0; column < lanes; column++) weights.set_column(column, v[1]);
     const size_t elements = static_cast<size_t>(pad_count * pad_rows) * lanes;
     if (cell_bytes_ == sizeof(float))
         std::fill_n(static_cast<float *>(pads_), elements, bf16_float(pattern));

@@ -85,8 +85,8 @@ public:
 
     // Registers, pads and weights as at reset; data memory stays.
     void reset();
-    // Every element of the pads and of the vector registers gets this bf16 pattern, scalar registers and masks two of it, but
-    // for v0, x0 and m0.
+    // Every element of the pads, the weights and the vector registers gets this bf16 pattern, scalar registers and masks two of
+    // it, but for v0, x0 and m0.
     void leave(uint16_t pattern);
 
     // Byte address of the packet that executes; outside 32 bits only on the functional machine.

@@ -73,11 +73,13 @@ TEST_P(OnMachine, PadsAndRegistersHoldWhatWasLeftInThem) {
     EXPECT_EQ(state.v[200][lanes - 1], 2);
     EXPECT_EQ(state.x[200], 0x40004000u);
     EXPECT_EQ(state.m[9], 0x40004000u);
+    EXPECT_EQ(state.weights.depth[lanes - 1][lanes - 1], 2);
     EXPECT_EQ(state.v[0][0], 0);
     EXPECT_EQ(state.m[0], 0xFFFFFFFFu);
     ASSERT_TRUE(simulator_.run().ok);
     EXPECT_EQ(last(), 0);
     EXPECT_EQ(state.v[200][lanes - 1], 0);
+    EXPECT_EQ(state.weights.depth[lanes - 1][lanes - 1], 0);
 }
 
 TEST_P(OnMachine, EveryRunIsTheSame) {
