@@ -25,8 +25,10 @@ double operations(const RowCost &cost) { return cost.adds + cost.muls + cost.exp
 }  // namespace
 
 RowShape with_short_parts(RowShape shape) {
-    constexpr int64_t many_rows = 8, many_vectors = 128;
-    shape.short_parts = shape.rows >= many_rows && tiles_of(shape.length) >= many_vectors;
+    // Straight code takes less of shorter rows; sums of single vectors overlap, too, in rows of equal parts of whole ones.
+    constexpr int64_t many_rows = 8, most_straight = 60, most_by_vectors = 127;
+    const int64_t most = shape.whole_vectors() ? most_by_vectors : most_straight;
+    shape.short_parts = shape.rows >= many_rows && tiles_of(shape.length) > most;
     return shape;
 }
 

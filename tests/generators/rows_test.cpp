@@ -124,7 +124,7 @@ TEST_F(Rows, SkewedPassesOfWeights) {
     if (!machine.timed()) GTEST_SKIP() << "nothing overlaps";
     uint64_t seed = 0;
     for (const char *name : {"softmax", "log_softmax"})
-        for (const int64_t length : {4096, 4100, 4576, 5001}) {
+        for (const int64_t length : {1960, 4096, 4100, 4576}) {
             SCOPED_TRACE(fmt::format("{} of {}", name, length));
             const Evaluator evaluator(find_operator(name).workload({{"shape", fmt::format("8x{}", length)}}), machine, ++seed);
             int points = 0;
