@@ -267,6 +267,7 @@ private:
                             "' changes pads from iteration to iteration");
             key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
+        key.terms = IndexScope(kernel_).joined({0, std::move(key.terms)}).terms;
         key.wraps = may_be_below_zero(key);
         key.window = window_of(key, constant_row(op));
         return key;
@@ -426,6 +427,11 @@ private:
         UnevenSteps uneven{*this, {}, {}, {}};
         std::vector<CountedPointer> counted_pointers;
         const bool counted = counts(loop);
+        // Where some addresses are computed from the count in any case, all are: pointers would read its next value besides.
+        const bool by_count = counted && std::ranges::all_of(keys, [&](const auto &entry) {
+                                  int64_t first = 0;
+                                  return steps_of(entry.first, loop) || starts_at(entry.first, loop, first);
+                              });
         // Where the code of a turn begins with stores, of the turn before, it has room in front.
         Body head;
         const bool in_front = stores_in_front(loop);
@@ -445,7 +451,7 @@ private:
             const PointerKey rest = without(full, loop.id);
             const std::optional<Steps> steps = steps_of(key, loop);
             int64_t first_of_count = 0;
-            if (inner.count(key) || (!steps && !(counted && starts_at(key, loop, first_of_count)))) continue;
+            if (inner.count(key) || (!steps && !(by_count && starts_at(key, loop, first_of_count)))) continue;
             if (changed.contains(full.slot)) continue;  // made anew after every change
             if (steps && steps->usual == 0 && steps->period == 0) {
                 inner[key] = pointer(rest, pointers, out);

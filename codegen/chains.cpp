@@ -162,6 +162,9 @@ std::optional<AlikeRows> alike_rows(Kernel &kernel, const std::vector<Op> &share
     const int most = std::max(1, distance / (loads == RowLoads::Own ? 4 : 2));
     for (const Op &step : ops) {
         if (!steps_pointer(kernel, graph, step)) continue;
+        // Another register steps behind all uses: what reads the value that comes next would read the one before.
+        const auto behind = ops.begin() + (&step - ops.data()) + 1;
+        if (std::any_of(behind, ops.end(), [&](const Op &op) { return reads(op, step.dst); })) continue;
         std::multimap<int, size_t> uses;             // positions, by when the first row would be there at the earliest
         const auto used_at = [&](size_t position) {  // by some row: those of other pads may have other pointers there
             return std::ranges::any_of(chains.alike, [&](const auto &chain) { return reads(ops[chain[position]], step.dst); });

@@ -208,7 +208,7 @@ LinearForm Matcher::pad_row(const Expr &index, int lanes, const std::string &wha
         fail("lanes of '" + what + "' are not next to each other in the pads (a transpose is needed)", index);
     LinearForm row = scope_.linear(ramp->base);
     if (!row.divide(vector_lanes)) fail("an access to '" + what + "' does not start at a row of the pads", index);
-    return scope_.joined(std::move(row));
+    return row;
 }
 
 Value Matcher::read_register(const Load *load, const RegisterArray &array) {

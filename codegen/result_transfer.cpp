@@ -59,10 +59,10 @@ void ResultTransfer::leave_in_groups(Loop *hot) {
     // The last group starts in the first half of the loop, or of its last turn, so that it has left when the next result is
     // made.
     const int64_t count = channels_.front().run.count;
-    // Of turns fewer than groups each starts some of them.
-    several_a_turn_ = by_turns_ && count > turns;
-    const bool in_time =
-        by_turns_ && !several_a_turn_ ? sure_iterations(*inner) > 1 : 2 * count <= turns * sure_iterations(*inner);
+    // Of turns fewer than groups each starts some of them, where there are no others.
+    several_a_turn_ = by_turns_ && count > turns && kinds == 1;
+    const bool in_time = by_turns_ && !several_a_turn_ ? count <= turns && sure_iterations(*inner) > 1
+                                                       : 2 * count <= turns * sure_iterations(*inner);
     if (rest * least_share <= apart && is_short && in_time) groups_ = count;
     if (groups_ == 1 || kinds == 1) beside_ = nullptr;
     if (groups_ == 1) by_turns_ = several_a_turn_ = false;

@@ -188,6 +188,14 @@ TEST_F(AlikeChains, HaveAPointerForLateUses) {
     const auto steps = std::count_if(alike->loop.begin(), alike->loop.end(),
                                      [&](const Op &one) { return one.dst == late && one.imm == rows * bytes; });
     EXPECT_EQ(steps, 1) << "it steps as the other one does";
+
+    // Uses of what comes next stay: a pointer that steps behind all of them would be one step late.
+    const auto in_last_row = again.end() - 5;
+    ASSERT_EQ(in_last_row->src[0], from);
+    again.insert(in_last_row, step(from));
+    again.erase(std::find_if(again.end() - 2, again.end(), [&](const Op &one) { return one.dst == from; }));
+    const std::optional<AlikeRows> stepped = alike_rows(kernel, again, 0, RowLoads::Shared);
+    EXPECT_TRUE(!stepped || stepped->in_front.empty());
 }
 
 TEST_F(AlikeChains, HaveAPointerForLateUsesOfAnyRow) {
