@@ -208,7 +208,10 @@ private:
         }
         const int64_t still_missing = packets_with_sides(nest) - capacity;
         if (still_missing <= 0) return true;
-        const double fetched = 2 * fetch_cycles(machine_) * static_cast<double>(missing - still_missing);
+        // What is saved comes from memory by lines: a few packets less are none.
+        const double line = static_cast<double>(machine_.icache.line) / static_cast<double>(machine_.issue.packet_bytes),
+                     fetched =
+                         2 * fetch_cycles(machine_) * line * std::floor(static_cast<double>(missing - still_missing) / line);
         if (fetched < longer)
             for (auto &[straight, packets] : before) blocks_[straight].packets = std::move(packets);
         return false;
