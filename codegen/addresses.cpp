@@ -8,6 +8,7 @@
 
 #include "codegen/index.h"
 #include "codegen/passes.h"
+#include "codegen/pointer_steps.h"
 #include "isa/error.h"
 #include "isa/vectors.h"
 
@@ -429,8 +430,7 @@ private:
         const bool counted = counts(loop);
         // Where some addresses are computed from the count in any case, all are: pointers would read its next value besides.
         const bool by_count = counted && std::ranges::all_of(keys, [&](const auto &entry) {
-                                  int64_t first = 0;
-                                  return steps_of(entry.first, loop) || starts_at(entry.first, loop, first);
+                                  return steps_of(entry.first, loop) || first_of_quotients(kernel_, entry.first.terms, loop);
                               });
         // Where the code of a turn begins with stores, of the turn before, it has room in front.
         Body head;
@@ -449,9 +449,8 @@ private:
             if (std::erase_if(key.terms, [&](const auto &term) { return inside(term.first, loop.id); }) > 0)
                 key.stores = key.wraps = false, key.window = 0;
             const PointerKey rest = without(full, loop.id);
-            const std::optional<Steps> steps = steps_of(key, loop);
-            int64_t first_of_count = 0;
-            if (inner.count(key) || (!steps && !(by_count && starts_at(key, loop, first_of_count)))) continue;
+            const std::optional<PointerSteps> steps = steps_of(key, loop);
+            if (inner.count(key) || (!steps && !by_count)) continue;
             if (changed.contains(full.slot)) continue;  // made anew after every change
             if (steps && steps->usual == 0 && steps->period == 0) {
                 inner[key] = pointer(rest, pointers, out);
@@ -464,7 +463,8 @@ private:
                 const Reg base = pointer(rest, pointers, out), p = place_pointer(kernel_.scalar("p"), key.copy);
                 if (first != 0) first_row_of_[p] = first;
                 const Reg front = add_constant(base, (first - first_row(base)) * kernel_.machine->pad.row_bytes, out);
-                out.push_back(make(Opcode::add_s, p, front, kernel_.constant(static_cast<int32_t>(first_of_count))));
+                const int64_t first_bytes = first_of_quotients(kernel_, key.terms, loop).value();
+                out.push_back(make(Opcode::add_s, p, front, kernel_.constant(static_cast<int32_t>(first_bytes))));
                 counted_pointers.push_back({key, p, front});
                 inner[key] = p;
                 continue;
@@ -530,7 +530,7 @@ private:
         std::map<PointerKey, Continuing> all;
         const auto is_loop = [](const Node &node) { return node.loop != nullptr; };
         const auto visits = std::ranges::find_if(loop.body, is_loop);
-        if (visits == loop.body.end() || std::count_if(visits, loop.body.end(), is_loop) > 1 || !is_visit(*visits->loop) ||
+        if (visits == loop.body.end() || std::count_if(visits, loop.body.end(), is_loop) > 1 || !may_jump(*visits->loop) ||
             count_of(Opcode::gemm_vv, loop.body.begin(), loop.body.end()) > 0)
             return all;
         std::map<PointerKey, int64_t> keys, others;
@@ -542,7 +542,7 @@ private:
         for (const auto &[key, row] : keys) {
             PointerKey outside = key;
             std::erase_if(outside.terms, [&](const auto &term) { return depends_on(term.first, visits->loop->id); });
-            const std::optional<Steps> steps = steps_of(key, *visits->loop), turn = steps_of(outside, loop);
+            const std::optional<PointerSteps> steps = steps_of(key, *visits->loop), turn = steps_of(outside, loop);
             if (!steps || !turn || turn->period > 0 || (steps->usual == 0 && steps->period == 0) || others.contains(key) ||
                 changed.contains(key.slot))
                 continue;
@@ -556,60 +556,16 @@ private:
         return all;
     }
 
+    std::optional<PointerSteps> steps_of(const PointerKey &key, const Loop &loop) const {
+        return pointer_steps(kernel_, key.terms, loop, may_jump(loop));
+    }
+    bool may_jump(const Loop &loop) const { return optimize_ && sums_visit(kernel_, loop); }
+
     // dst = a + value
     Op add(Reg dst, Reg a, int64_t value) {
         if (value >= smallest_immediate && value <= largest_immediate)
             return make(Opcode::addi_s, dst, a, {}, static_cast<int32_t>(value));
         return make(Opcode::add_s, dst, a, kernel_.constant(static_cast<int32_t>(value)));
-    }
-
-    // Bytes of a pointer in the first iteration of a loop, and from each to the next: `usual`, but `jump` behind each
-    // `period`-th one; 0: there are none.
-    struct Steps {
-        int64_t first = 0, usual = 0, jump = 0, period = 0;
-    };
-    std::optional<Steps> steps_of(const PointerKey &key, const Loop &loop) const {
-        Steps steps;
-        bool linear = true;
-        for (auto [atom, coefficient] : key.terms)
-            if (depends_on(atom, loop.id)) {
-                if (kernel_.atoms[atom].is_loop)
-                    steps.usual = coefficient;
-                else
-                    linear = false;
-            }
-        if (linear) return steps;
-        if (!is_visit(loop)) return std::nullopt;
-        std::vector<int64_t> bytes;
-        for (int64_t i = 0; i < loop.extent; i++) {
-            int64_t sum = 0;
-            for (auto [atom, coefficient] : key.terms) {
-                if (!depends_on(atom, loop.id)) continue;
-                const auto value = value_at(kernel_.atoms[atom].expr, {{kernel_.loops[loop.id].name, i}});
-                if (!value) return std::nullopt;
-                sum += coefficient * *value;
-            }
-            bytes.push_back(sum);
-        }
-        steps = {bytes[0], bytes[1] - bytes[0], 0, 0};
-        for (int64_t i = 1; i < loop.extent; i++) {
-            const int64_t step = bytes[i] - bytes[i - 1];
-            if (steps.period == 0 && step != steps.usual) steps.jump = step, steps.period = i;
-            if (step != (steps.period > 0 && i % steps.period == 0 ? steps.jump : steps.usual)) return std::nullopt;
-        }
-        return steps;
-    }
-
-    // Is a loop a visit of the array that forms sums itself? Its pointers need no constant steps: with weights of its own it
-    // has no stages that run idle, no sums that run later, and time to count beside its rows.
-    bool is_visit(const Loop &loop) const {
-        const auto straight = [](const Node &node) { return node.op.has_value(); };
-        const auto has = [&](Opcode opcode) {
-            return std::ranges::any_of(loop.body, [&](const Node &node) { return node.op->opcode == opcode; });
-        };
-        return optimize_ && kernel_.machine->timed() && loop.begin == 0 && loop.extent > 1 &&
-               kernel_.loops[loop.id].parent >= 0 && !kernel_.loops[loop.id].varies() &&
-               std::ranges::all_of(loop.body, straight) && has(Opcode::lw_vi) && has(Opcode::gemm_vv) && !has(Opcode::add_vv);
     }
 
     // Registers of a loop whose pointers have such steps: a step is the same register for all pointers that share it, made
@@ -620,7 +576,7 @@ private:
         std::map<std::array<int64_t, 3>, Reg> made;
         Body head;  // of an iteration
 
-        Reg step(const Steps &steps, Body &before) {
+        Reg step(const PointerSteps &steps, Body &before) {
             Kernel &kernel = lowering.kernel_;
             Reg &mask = masks[steps.period], &step = made[{steps.period, steps.usual, steps.jump}];
             if (!mask.defined()) {
@@ -662,24 +618,6 @@ private:
         }
         numbering_ = false;
         made_.clear();
-    }
-
-    // Are the terms of a pointer that depend on a loop its variable and quotients of that, of which the next one takes few
-    // operations? What they are in its first iteration.
-    bool starts_at(const PointerKey &key, const Loop &loop, int64_t &bytes) const {
-        const std::map<std::string, int64_t> first = {{kernel_.loops[loop.id].name, 0}};
-        bytes = 0;
-        for (const auto &[atom, coefficient] : key.terms) {
-            if (!depends_on(atom, loop.id)) continue;
-            const auto *quotient = kernel_.atoms[atom].expr.as<Halide::Internal::Div>();
-            const bool plain =
-                kernel_.atoms[atom].is_loop || (quotient != nullptr && quotient->a.as<Halide::Internal::Variable>() != nullptr);
-            if (!plain) return false;
-            const auto value = value_at(kernel_.atoms[atom].expr, first);
-            if (!value) return false;
-            bytes += coefficient * *value;
-        }
-        return true;
     }
 
     // Has an innermost loop addresses that go on at different steps? They are computed from a count of its own, since the

@@ -42,7 +42,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Lets the iterations of a loop overlap one step less. False if that is none.
+// Lets the long iterations of a loop overlap less: two of them, then none. False if none do.
 bool overlap_less(PackOptions &options, size_t loop) {
     const auto [most, first] = options.overlap_of_loop.try_emplace(loop, OverlapIterations::LongInPairs);
     if (!first && most->second == OverlapIterations::Short) return false;
@@ -52,9 +52,8 @@ bool overlap_less(PackOptions &options, size_t loop) {
 
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few,
 // fewer do, and where a nest would leave the instruction cache stages run idle, or else no more than two long iterations
-// overlap, or none. Where
-// straight code alone takes too many registers, it keeps its order, masks that are constants are made again, and other
-// constants where they are read.
+// overlap, or none. Where straight code alone takes too many registers, it keeps its order, masks that are constants are made
+// again, and other constants where they are read.
 void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std::function<void()> &packed) {
     Blocks unpacked = blocks;
     const std::vector<RegInfo> registers = kernel.registers;

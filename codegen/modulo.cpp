@@ -192,10 +192,10 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
-    const int64_t most =
-        in_pairs_ ? std::min<int64_t>(2, loop.sure())
-                  : std::min<int64_t>(sides ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0) : most_stages(ops),
-                                      loop.sure());
+    const int64_t under_way = in_pairs_ ? 2
+                              : sides   ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0)
+                                        : most_stages(ops),
+                  most = std::min(under_way, loop.sure());
     std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
     for (size_t i = 0; i < graph.ops.size(); i++) {
         const Op &op = graph.ops[i];

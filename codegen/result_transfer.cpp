@@ -140,7 +140,7 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
         code_.aim(c, true, slot_, leaving_, {}, out);
         if (several_a_turn_) {
             const auto [inner, turns] = innermost_of_nest(*hot);
-            start_in_nest(kernel_, {c, {}, groups_, pending_}, turns * sure_iterations(*inner) / 2, *inner, code_, out);
+            start_from(kernel_, {c, {}, groups_, pending_}, 1, turns * sure_iterations(*inner) / 2, *inner, false, code_, out);
             return;
         }
         if (by_turns_) {

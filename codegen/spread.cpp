@@ -57,18 +57,17 @@ std::vector<Times> times_of(const std::vector<SpreadTransfer> &transfers, int64_
     int64_t all = first_tiles, before = first_tiles;
     for (size_t t : order) all += tiles(t);
     std::vector<std::vector<int64_t>> starts(transfers.size());  // in tiles
-    std::vector<int64_t> ends(transfers.size());
     for (size_t t : order) {
         starts[t].push_back(before);
         before += tiles(t);
-        ends[t] = before;
     }
     std::vector<Times> times;
     for (size_t t = 0; t < transfers.size(); t++) {
         const auto groups = static_cast<int64_t>(starts[t].size());
+        const int64_t distance = groups > 1 ? (starts[t].back() - starts[t].front()) / (groups - 1) : tiles(t);
         // As many distances as there are groups, behind the last one, too.
-        const int64_t end = groups > 1 ? starts[t].back() + (starts[t].back() - starts[t].front()) / (groups - 1) : ends[t],
-                      first = iterations * starts[t].front() / all, span = iterations * end / all - first;
+        const int64_t first = iterations * starts[t].front() / all,
+                      span = iterations * (starts[t].back() + distance) / all - first;
         // The last one starts in an iteration that there is.
         times.push_back({first, groups > 1 ? std::min(span, (iterations - 1 - first) * groups / (groups - 1)) : span, false});
     }
@@ -390,11 +389,6 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
     if (transfers_bind(kernel, transfers, first_tiles, hot) || (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)))
         start_halves(parts, times, kernel);
     start_at(kernel, parts, times, hot, code, body);
-}
-
-void start_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t iterations, Loop &hot, const TransferCode &code,
-                   Body &body) {
-    start_at(kernel, {transfer}, {{1, iterations, false}}, hot, code, body);
 }
 
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code,

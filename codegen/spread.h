@@ -52,10 +52,6 @@ bool can_start_evenly_in_nest(const std::vector<SpreadTransfer> &transfers, int6
 bool start_evenly_in_nest(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t turns, Loop &hot,
                           const TransferCode &code, Body &body);
 
-// All groups of a transfer in the first iterations of a hot loop that runs several times for them, at one distance.
-void start_in_nest(Kernel &kernel, const SpreadTransfer &transfer, int64_t iterations, Loop &hot, const TransferCode &code,
-                   Body &body);
-
 // One group that starts in iteration `first`, which is sure to run.
 void start_late(Kernel &kernel, const SpreadTransfer &transfer, int64_t first, Loop &hot, const TransferCode &code, Body &body);
 

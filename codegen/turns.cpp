@@ -26,8 +26,10 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
+    // What in_turns() says of `at_once` and `in_loop`.
     std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop) {
-        if (in_loop && page_ > 0 && layout.block <= 1 && begin_apart([this](const Order &order) { return out_of_line(order); }))
+        if (in_loop && page_ > 0 && layout.block <= 1 &&
+            begin_apart([this](const Order &order) { return with_branches(order); }))
             return tiles();
         if (at_once && page_ > 0 && layout.block > 1 && !layout.even &&
             begin_apart([this](const Order &order) { return with_code(order); }))
@@ -95,16 +97,16 @@ private:
         take(best ? *best : plain);
         return best.has_value();
     }
+    // The cycles of tiles in an order, which they are left in, with those of the loops over them.
+    int64_t with_code(const Order &order) { return row_cycles * served(order) + of_loops(order); }
     // The same where each run is a branch in a loop that computes, which starts a tile of each pad at the most.
-    int64_t out_of_line(const Order &order) {
+    int64_t with_branches(const Order &order) {
         constexpr int64_t cycles_of_a_branch = 60, never = INT64_MAX / 2;
         take(order);
         const std::vector<Run> runs = split_runs(tiles());
         if (std::ranges::any_of(runs, [&](const Run &run) { return run.group.size() > order.size(); })) return never;
         return row_cycles * served(order) + cycles_of_a_branch * static_cast<int64_t>(runs.size());
     }
-    // The cycles of tiles in an order, which they are left in, with those of the loops over them.
-    int64_t with_code(const Order &order) { return row_cycles * served(order) + of_loops(order); }
 
     // Where the pads meet in bank groups or banks, each in a page of its own, each begins with a later turn and takes its first
     // ones last, one pad after the other as suits those before it: the steps in front of the jump stay as they are. Pads that

@@ -489,7 +489,7 @@ TEST(EvenStarts, SeveralGroupsOfAResultStartInATurnOfANest) {
         hot.extent = extent;
         Body body;
         code.aim(c, true, {}, {}, {}, body);
-        start_in_nest(f.kernel, {c, {}, 7, pending}, iterations, hot, code, body);
+        start_from(f.kernel, {c, {}, 7, pending}, 1, iterations, hot, false, code, body);
         Scalars scalars;
         scalars.set(pending, waiting);
         for (const Node &node : body) scalars.run(*node.op);

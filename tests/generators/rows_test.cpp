@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -118,6 +119,23 @@ TEST_F(Rows, RowsThatEndInsideAVectorOverlap) {
     EXPECT_LT(cycles(64, 1000, through_pads), 1.4 * static_cast<double>(cycles(64, 1024, through_pads)));
 }
 
+// Points of a space that are asked for, each of which compiles, gives the bits of the unoptimized program, and is no faster
+// than the bound.
+int verified_points(const Evaluator &evaluator, const Machine &machine, const std::function<bool(const Point &)> &wanted) {
+    int points = 0;
+    for_each(evaluator.workload().space(machine), [&](const Point &point) {
+        if (!wanted(point)) return true;
+        SCOPED_TRACE(point.assignments());
+        const Evaluation evaluation = evaluator.evaluate(point);
+        EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+        EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
+        EXPECT_EQ(evaluator.verify(point), "");
+        points++;
+        return true;
+    });
+    return points;
+}
+
 // Passes of long rows as one loop whose iterations are the weights of the array: of whole vectors, rows that end inside one,
 // and those whose last part ends in vectors of no elements.
 TEST_F(Rows, SkewedPassesOfWeights) {
@@ -127,18 +145,8 @@ TEST_F(Rows, SkewedPassesOfWeights) {
         for (const int64_t length : {1960, 4096, 4100, 4576}) {
             SCOPED_TRACE(fmt::format("{} of {}", name, length));
             const Evaluator evaluator(find_operator(name).workload({{"shape", fmt::format("8x{}", length)}}), machine, ++seed);
-            int points = 0;
-            for_each(evaluator.workload().space(machine), [&](const Point &point) {
-                if (point["skewed"] == 0 || point["grouped"] == 0) return true;
-                SCOPED_TRACE(point.assignments());
-                const Evaluation evaluation = evaluator.evaluate(point);
-                EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-                EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
-                EXPECT_EQ(evaluator.verify(point), "");
-                points++;
-                return true;
-            });
-            EXPECT_EQ(points, 1);
+            const auto of_weights = [](const Point &point) { return point["skewed"] != 0 && point["grouped"] != 0; };
+            EXPECT_EQ(verified_points(evaluator, machine, of_weights), 1);
         }
 }
 
@@ -241,18 +249,7 @@ TEST_F(Rows, SkewedPassesOfGroups) {
         SCOPED_TRACE(fmt::format("{} in {} groups", shape, groups));
         const Evaluator evaluator(
             find_operator("group_norm").workload({{"shape", shape}, {"num-groups", std::to_string(groups)}}), machine, ++seed);
-        int points = 0;
-        for_each(evaluator.workload().space(machine), [&](const Point &point) {
-            if (point["skewed"] == 0) return true;
-            SCOPED_TRACE(point.assignments());
-            const Evaluation evaluation = evaluator.evaluate(point);
-            EXPECT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
-            EXPECT_GE(evaluation.cycles, evaluator.workload().bound(machine).cycles);
-            EXPECT_EQ(evaluator.verify(point), "");
-            points++;
-            return true;
-        });
-        EXPECT_GT(points, 0);
+        EXPECT_GT(verified_points(evaluator, machine, [](const Point &point) { return point["skewed"] != 0; }), 0);
     }
 }
 
