@@ -434,6 +434,8 @@ public:
         // Packets: a row that the adder adds, a result, and what surrounds them. What of a strip's code does not fit the cache
         // comes from memory, and so does as much that it pushes out.
         constexpr double added_row = 1.6, result = 0.7, around = 40, miss = 10;
+        const double made = shape_.packed ? 0 : MadeMatrices(shape_, machine, point["channels"]).cost(shape_);
+        if (all_at_once(shape_, point)) return start + made + cycles_of_turns(shape_, machine, point);
         const ConvolutionDiagonal d = shape_.diagonal();
         const auto strip = static_cast<double>(point["strip_rows"]), rows = static_cast<double>(shape_.kernel_y);
         // In a loop over the rows of the kernel a pad gives a block's rows.
@@ -446,8 +448,6 @@ public:
                      capacity = static_cast<double>(machine.icache.bytes) / static_cast<double>(machine.issue.packet_bytes);
         const double code = (d.parts > 1 && !point["parts_apart"] ? 2 : 1) * around + in_code * static_cast<double>(d.places) +
                             strip * (1 + (in_code - 1) * (machine.sa.psum_in ? 1 : added_row) + result);
-        const double made = shape_.packed ? 0 : MadeMatrices(shape_, machine, point["channels"]).cost(shape_);
-        if (all_at_once(shape_, point)) return start + made + cycles_of_turns(shape_, machine, point);
         const double misses = machine.timed() ? 2 * miss * std::max(0.0, code - capacity) : 0;
         return start + made +
                strips *
