@@ -268,7 +268,7 @@ private:
                             "' changes pads from iteration to iteration");
             key.terms[atom] = *step * kernel_.machine->pad.row_bytes;
         }
-        key.terms = IndexScope(kernel_).joined({0, std::move(key.terms)}).terms;
+        key.terms = joined(kernel_, {0, std::move(key.terms)}).terms;
         key.wraps = may_be_below_zero(key);
         key.window = window_of(key, constant_row(op));
         return key;

@@ -43,8 +43,9 @@ private:
             for (const OpGroup &packet : blocks_[b].packets) {
                 if (blocks_[b].from_block >= 0) break;
                 for (const Op &op : packet)
-                    for (Reg r : reads_of(op))
+                    for_each_read(op, [&](Reg r) {
                         if (!def[b][r.id]) use[b][r.id] = true;
+                    });
                 for (const Op &op : packet)
                     if (op.dst.defined()) def[b][op.dst.id] = true;
             }
@@ -92,7 +93,7 @@ private:
             }
             for (const OpGroup &packet : blocks_[b].packets) {
                 for (const Op &op : packet) {
-                    for (Reg r : reads_of(op)) touch(r.id, position);
+                    for_each_read(op, [&](Reg r) { touch(r.id, position); });
                     if (op.dst.defined()) touch(op.dst.id, position);
                     if (op.side)
                         for (const Op &inner : *op.side)
@@ -151,8 +152,7 @@ private:
         for (const Block &block : blocks_)
             for (const OpGroup &packet : block.packets) {
                 std::set<Reg> read;
-                for (const Op &op : packet)
-                    for (Reg r : reads_of(op)) read.insert(r);
+                for (const Op &op : packet) for_each_read(op, [&](Reg r) { read.insert(r); });
                 for (Reg r : read) reads_->of_register[static_cast<size_t>(r.id)].push_back(reads_->packets.size());
                 reads_->packets.emplace_back(std::move(read), block.end.kind == Terminator::Loop);
             }

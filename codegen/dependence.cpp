@@ -86,7 +86,7 @@ public:
         if (masks_in_turn_)
             for (size_t i = 0; i < ops_.size(); i++) {
                 if (ops_[i].dst.defined()) last_reader_.try_emplace(ops_[i].dst.id, static_cast<int>(i));
-                for (Reg r : reads_of(ops_[i])) last_reader_[r.id] = static_cast<int>(i);
+                for_each_read(ops_[i], [&](Reg r) { last_reader_[r.id] = static_cast<int>(i); });
             }
         for (int iteration = 0; iteration < (loop_ >= 0 ? 2 : 1); iteration++)
             for (int i = 0; i < static_cast<int>(ops_.size()); i++) visit(i, iteration);
@@ -114,12 +114,12 @@ private:
     }
 
     void registers(const Op &op, int i, int iteration) {
-        for (Reg r : reads_of(op)) {
-            if (r.id <= all_lanes.id) continue;
+        for_each_read(op, [&](Reg r) {
+            if (r.id <= all_lanes.id) return;
             if (const auto w = writer_.find(r.id); w != writer_.end())
                 edge(w->second, i, iteration, result_latency(machine_, ops_[w->second.op].opcode));
             readers_[r.id].push_back({i, iteration});
-        }
+        });
         if (!op.dst.defined() || op.dst.id <= all_lanes.id) return;
         for (Site reader : readers_[op.dst.id])
             if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
@@ -358,13 +358,7 @@ bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
 
 std::vector<Reg> reads_of(const Op &op) {
     std::vector<Reg> reads;
-    for (Reg r : op.src)
-        if (r.defined()) reads.push_back(r);
-    if (op.mask.defined()) reads.push_back(op.mask);
-    if (op.keeps_dst) reads.push_back(op.dst);
-    if (op.side)
-        for (const Op &inner : *op.side)
-            for (Reg r : reads_of(inner)) reads.push_back(r);
+    for_each_read(op, [&](Reg r) { reads.push_back(r); });
     return reads;
 }
 

@@ -26,6 +26,15 @@ std::vector<Edge> dependences(const Kernel &kernel, const std::vector<Op> &ops, 
 bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b);
 
 // Every register an operation reads (the old destination of a masked operation included).
+template <class Visit>
+void for_each_read(const Op &op, const Visit &visit) {
+    for (Reg r : op.src)
+        if (r.defined()) visit(r);
+    if (op.mask.defined()) visit(op.mask);
+    if (op.keeps_dst) visit(op.dst);
+    if (op.side)
+        for (const Op &inner : *op.side) for_each_read(inner, visit);
+}
 std::vector<Reg> reads_of(const Op &op);
 // A whole vector that a lane unit makes of constants alone.
 bool makes_constant(const Kernel &kernel, const Op &op);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <ranges>
 #include <set>
+#include <tuple>
 
 #include "codegen/code_cost.h"
 
@@ -146,38 +147,52 @@ private:
     bool nobody_names(const PadAccess &access, int64_t in_pad, int64_t in_front, int64_t behind, bool store) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         const bool slots = access.slot.defined();
-        const int64_t rows = slots ? allocation.slot_rows : allocation.rows;
-        const auto place = [&](int64_t row) {  // in the pads
-            return std::pair(floor_mod(floor_div(row, allocation.block), allocation.interleave), allocation.row_in_pad(row));
-        };
-        const int64_t pad_rows = slots ? allocation.row_in_pad(rows - 1) + 1 : allocation.rows_per_pad();
-        if (allocation.moved.empty() && is_transferred(access.allocation)) return false;
-        std::set<std::pair<int64_t, int64_t>> named;
-        for (int64_t row = 0; row < rows; row++)
-            if (static_cast<size_t>(row) < allocation.moved.size() && allocation.moved[static_cast<size_t>(row)])
-                named.insert(place(row));
-        for (const Block &block : blocks_)
-            for (const Op &op : block.ops) {
-                if (!store || !op.access || op.access->allocation != access.allocation) continue;
-                const std::optional<std::set<int64_t>> touched = rows_of(*op.access, -1);
-                if (!touched) return false;
-                for (int64_t row : *touched)
-                    if (slots || (row >= 0 && row < rows)) named.insert(place(floor_mod(row, rows)));
-            }
+        const auto key = std::tuple(access.allocation, slots, store);
+        auto named = named_.find(key);
+        if (named == named_.end()) named = named_.emplace(key, named_rows(access.allocation, slots, store)).first;
+        if (!named->second) return false;
+        const int64_t pad_rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
         const auto is_free = [&](int64_t pad, int64_t row) {
             if (!store && row >= 0 && row < pad_rows) return true;
             if (slots && allocation.slot_gap == 0) row = floor_mod(row, pad_rows);
-            return !named.contains({pad, row});
+            return !named->second->contains({pad, row});
         };
         const int64_t iterations = kernel_.loops[static_cast<size_t>(loop_)].extent;
         const std::optional<std::set<int64_t>> firsts = rows_of(access, loop_);
         return firsts && std::all_of(firsts->begin(), firsts->end(), [&](int64_t row) {
-                   const auto [pad, first] = place(row);
+                   const auto [pad, first] = place(allocation, row);
                    bool free = true;
                    for (int64_t i = 1; i <= in_front; i++) free = free && is_free(pad, first - i * in_pad);
                    for (int64_t i = 0; i < behind; i++) free = free && is_free(pad, first + (iterations + i) * in_pad);
                    return free;
                });
+    }
+
+    // Rows of a buffer, or of its slots, that transfers bring, and for stores those that operations name, too: pads and rows in
+    // them. Nothing where that is not known.
+    using Rows = std::set<std::pair<int64_t, int64_t>>;
+    std::optional<Rows> named_rows(int buffer, bool slots, bool store) const {
+        const Allocation &allocation = kernel_.allocations[static_cast<size_t>(buffer)];
+        if (allocation.moved.empty() && is_transferred(buffer)) return std::nullopt;
+        const int64_t rows = slots ? allocation.slot_rows : allocation.rows;
+        Rows named;
+        for (int64_t row = 0; row < rows; row++)
+            if (static_cast<size_t>(row) < allocation.moved.size() && allocation.moved[static_cast<size_t>(row)])
+                named.insert(place(allocation, row));
+        if (!store) return named;
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops) {
+                if (!op.access || op.access->allocation != buffer) continue;
+                const std::optional<std::set<int64_t>> touched = rows_of(*op.access, -1);
+                if (!touched) return std::nullopt;
+                for (int64_t row : *touched)
+                    if (slots || (row >= 0 && row < rows)) named.insert(place(allocation, floor_mod(row, rows)));
+            }
+        return named;
+    }
+
+    static std::pair<int64_t, int64_t> place(const Allocation &allocation, int64_t row) {
+        return {floor_mod(floor_div(row, allocation.block), allocation.interleave), allocation.row_in_pad(row)};
     }
 
     bool is_transferred(int allocation) const {
@@ -221,6 +236,7 @@ private:
     const ScheduleGraph &graph_;
     const ModuloSchedule &schedule_;
     int loop_ = -1;
+    mutable std::map<std::tuple<int, bool, bool>, std::optional<Rows>> named_;  // by buffer, slots, store
 };
 
 }  // namespace

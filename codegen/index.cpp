@@ -124,19 +124,19 @@ LinearForm IndexScope::binary_non_linear(const LinearForm &a, const LinearForm &
     return form;
 }
 
-LinearForm IndexScope::joined(LinearForm form) {
+LinearForm joined(Kernel &kernel, LinearForm form) {
     const std::map<int, int64_t> terms = form.terms;
     for (const auto &[rest, factor] : terms) {
-        const Expr expr = kernel_.atoms[rest].expr;
+        const Expr expr = kernel.atoms[rest].expr;
         const auto *mod = expr.as<Mod>();
         const auto *n = mod != nullptr && mod->a.as<Variable>() != nullptr ? mod->b.as<IntImm>() : nullptr;
         if (n == nullptr) continue;
         const auto quotient = std::ranges::find_if(form.terms, [&](const auto &term) {
-            const auto *div = kernel_.atoms[term.first].expr.template as<Div>();
+            const auto *div = kernel.atoms[term.first].expr.template as<Div>();
             return div != nullptr && equal(div->a, mod->a) && equal(div->b, mod->b);
         });
         if (quotient == form.terms.end()) continue;
-        LinearForm instead = loop_variable(kernel_.atoms[rest].loop).scaled(factor);
+        LinearForm instead = IndexScope(kernel).loop_variable(kernel.atoms[rest].loop).scaled(factor);
         instead.terms[quotient->first] = -factor * n->value;
         form.terms.erase(rest);
         form += instead;

@@ -37,9 +37,6 @@ public:
 
     // Throws Mismatch for an expression that is not an integer expression of bound variables.
     LinearForm linear(const Halide::Expr &e);
-    // The same form, in which a loop's variable stands for what a division by a constant leaves of it, where the quotient is
-    // there, too: of a walk through all rows nothing is left but steps.
-    LinearForm joined(LinearForm form);
     // The form with a loop's variable at a value.
     LinearForm at(const LinearForm &form, int loop, int64_t value);
     LinearForm at(const LinearForm &form, int loop, const Halide::Expr &value);
@@ -64,6 +61,10 @@ private:
     std::map<std::string, Halide::Expr> conditions_;
     std::map<std::string, int> atoms_;
 };
+
+// The same form, in which a loop's variable stands for what a division by a constant leaves of it, where the quotient is
+// there, too: of a walk through all rows nothing is left but steps.
+LinearForm joined(Kernel &kernel, LinearForm form);
 
 // Conditions that hold together exactly where `e` does: max(a, b) < c is a < c and b < c.
 std::vector<Halide::Expr> conjuncts(const Halide::Expr &e);

@@ -54,7 +54,7 @@ std::set<Reg> shared_masks(const Kernel &kernel, const Blocks &blocks, size_t b)
         };
         for (const Op &op : blocks[i].ops) {
             touch(op.dst);
-            for (Reg r : reads_of(op)) touch(r);
+            for_each_read(op, touch);
         }
     }
     std::set<Reg> shared;

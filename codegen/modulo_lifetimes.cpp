@@ -23,7 +23,7 @@ int64_t ModuloScheduler::most_live(const ScheduleGraph &graph, int interval, Reg
     for (size_t i = 0; i < graph.ops.size(); i++) {
         touch(graph.ops[i].dst, graph.cycle[i]);
         if (graph.ops[i].dst.defined()) made[graph.ops[i].dst.id] = true;
-        for (Reg r : reads_of(graph.ops[i])) touch(r, graph.cycle[i]);
+        for_each_read(graph.ops[i], [&](Reg r) { touch(r, graph.cycle[i]); });
     }
     std::vector<int> live(interval, 0);
     // A register is free behind the packet that reads it last, which of the few masks may be one too late.

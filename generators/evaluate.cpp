@@ -166,30 +166,43 @@ codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::Co
     return codegen::compile(kernel.pipeline, kernel.arguments, machine_, how);
 }
 
-Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {
-    std::vector<TensorData> outputs;
-    return evaluate(point, DataSet::Normal, outputs, cycle_limit);
+Evaluator::Candidate Evaluator::candidate(const Point &point) const {
+    Candidate made{.optimized = !point.contains(unoptimized_mark)};
+    const auto start = std::chrono::steady_clock::now();
+    try {
+        made.kernel = workload_->build(machine_, point);
+        codegen::CompileOptions how;
+        how.optimize = made.optimized;
+        how.layouts = made.kernel.layouts;
+        made.compiled = codegen::generate(lowered_->lower(point, made.kernel), machine_, how);
+    } catch (const std::exception &error) {
+        made.error = error.what();
+    }
+    made.seconds = seconds_since(start);
+    return made;
 }
 
-Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit) const {
+Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {
+    std::vector<TensorData> outputs;
+    return run(candidate(point), DataSet::Normal, outputs, cycle_limit);
+}
+
+Evaluation Evaluator::run(const Candidate &candidate, DataSet set, std::vector<TensorData> &outputs,
+                          int64_t cycle_limit) const {
     Evaluation evaluation;
+    evaluation.seconds_lower = candidate.seconds;
+    evaluation.reason = candidate.error;
+    if (!candidate.compiled) return evaluation;
     const std::vector<TensorData> &data = inputs(set);
     const auto start = std::chrono::steady_clock::now();
     try {
-        const bool optimize = !point.contains(unoptimized_mark);
-        const KernelDefinition kernel = workload_->build(machine_, point);
-        codegen::CompileOptions how;
-        how.optimize = optimize;
-        how.layouts = kernel.layouts;
-        const codegen::CompiledKernel compiled = codegen::generate(lowered_->lower(point, kernel), machine_, how);
-        evaluation.seconds_lower = seconds_since(start);
         RunOptions options;
-        if (optimize) options.step_limit = step_limit_;
+        if (candidate.optimized) options.step_limit = step_limit_;
         // The array takes longer over NaNs on the host, so the trials of a search start from clear pads.
         if (set != DataSet::Normal) options.left_behind = left_by_others;
         if (cycle_limit > 0) options.cycle_limit = static_cast<uint64_t>(cycle_limit);
-        KernelRun run = run_kernel(kernel, compiled, machine_, data, options);
-        evaluation.seconds_simulate = seconds_since(start) - evaluation.seconds_lower;
+        KernelRun run = run_kernel(candidate.kernel, *candidate.compiled, machine_, data, options);
+        evaluation.seconds_simulate = seconds_since(start);
         evaluation.cycles = static_cast<int64_t>(run.result.counters.cycles);
         evaluation.counters = counters_json(run.result.counters);
         evaluation.reason = run.result.error;
@@ -205,7 +218,6 @@ Evaluation Evaluator::evaluate(const Point &point, DataSet set, std::vector<Tens
             evaluation.status = run.result.rule == "cycle limit" ? Evaluation::TimedOut : Evaluation::Refused;
     } catch (const std::exception &error) {
         evaluation.reason = error.what();
-        if (evaluation.seconds_lower == 0) evaluation.seconds_lower = seconds_since(start);
     }
     return evaluation;
 }
@@ -215,7 +227,8 @@ std::string Evaluator::verify(const Point &point) const {
     std::future<const Expected *> reference = std::async(std::launch::async, [this] { return &expected(); });
     const std::vector<TensorSpec> tensors = workload_->outputs();
     std::vector<TensorData> normal, special;
-    if (const Evaluation run = evaluate(point, DataSet::Normal, normal); run.status != Evaluation::Ok) return run.reason;
+    const Candidate made = candidate(point);
+    if (const Evaluation with = run(made, DataSet::Normal, normal); with.status != Evaluation::Ok) return with.reason;
     const std::vector<Reference> float64 = workload_->reference(inputs(DataSet::Normal));
     for (size_t i = 0; i < tensors.size(); i++)
         if (const double ulps = largest_error_ulps(normal[i], float64[i]); ulps > workload_->tolerance_ulps())
@@ -224,8 +237,8 @@ std::string Evaluator::verify(const Point &point) const {
     const Expected &wanted = *reference.get();
     if (wanted.run && wanted.run->status != Evaluation::Ok)
         return fmt::format("the unoptimized program did not run: {}", wanted.run->reason);
-    if (const Evaluation run = evaluate(point, wanted.set, special); run.status != Evaluation::Ok)
-        return fmt::format("with special values, {}", run.reason);
+    if (const Evaluation with = run(made, wanted.set, special); with.status != Evaluation::Ok)
+        return fmt::format("with special values, {}", with.reason);
     for (size_t i = 0; i < tensors.size(); i++) {
         std::string differs = difference(tensors[i], special[i], wanted.outputs[i]);
         if (differs.empty() && !wanted.of_normal.empty()) differs = difference(tensors[i], normal[i], wanted.of_normal[i]);
@@ -265,11 +278,13 @@ const Evaluator::Expected &Evaluator::expected() const {
     }
     // Made outside the lock, which the inputs need; if two threads make it, the results are equal.
     Expected made;
+    std::optional<Candidate> unoptimized;
     if (workload_->flops() <= most_naive_flops) {
-        made.run = evaluate(unoptimized_point(), made.set, made.outputs);
+        unoptimized = candidate(unoptimized_point());
+        made.run = run(*unoptimized, made.set, made.outputs);
         if (made.run->rule == overflow_rule) {
             made.set = DataSet::Bounded;
-            made.run = evaluate(unoptimized_point(), made.set, made.outputs);
+            made.run = run(*unoptimized, made.set, made.outputs);
         }
         // Without optimization there are more rows in one pad, and more registers in use.
         if (made.run->status == Evaluation::Failed) made = {};
@@ -278,8 +293,8 @@ const Evaluator::Expected &Evaluator::expected() const {
     if (shows_little(made.outputs)) {
         if (!made.run)
             made.of_normal = workload_->host_result(machine_, inputs(DataSet::Normal));
-        else if (Evaluation run = evaluate(unoptimized_point(), DataSet::Normal, made.of_normal); run.status != Evaluation::Ok)
-            made.run = std::move(run);  // verify() says so
+        else if (Evaluation with = run(*unoptimized, DataSet::Normal, made.of_normal); with.status != Evaluation::Ok)
+            made.run = std::move(with);  // verify() says so
     }
     const std::scoped_lock lock(mutex_);
     if (!expected_) expected_ = std::move(made);

@@ -90,7 +90,17 @@ private:
         std::vector<TensorData> of_normal;  // on normal data, where the others show little; otherwise empty
     };
     const Expected &expected() const;
-    Evaluation evaluate(const Point &point, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit = 0) const;
+
+    // A point's program, to run on one data set and then another.
+    struct Candidate {
+        bool optimized = true;
+        KernelDefinition kernel = {};
+        std::optional<codegen::CompiledKernel> compiled = {};  // nothing if there is an error
+        std::string error = {};
+        double seconds = 0;  // that making it took
+    };
+    Candidate candidate(const Point &point) const;
+    Evaluation run(const Candidate &candidate, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit = 0) const;
 
     std::shared_ptr<const Workload> workload_;
     Machine machine_;

@@ -111,10 +111,10 @@ TEST(Addresses, OfAPartOfEachRowAreStepsAndJumps) {
     codegen::IndexScope scope(kernel);
     scope.bind("i", scope.loop_variable(0));
     const Halide::Expr i = Internal::Variable::make(Int(32), "i"), part = i % 7, row = i / 7;
-    EXPECT_EQ(scope.joined(scope.linear(part * 4 + row * 28 + 3)), scope.linear(i * 4 + 3));
-    EXPECT_EQ(scope.joined(scope.linear(part * 8 + row * 100)), scope.linear(i * 8 + row * 44));
+    EXPECT_EQ(joined(kernel, scope.linear(part * 4 + row * 28 + 3)), scope.linear(i * 4 + 3));
+    EXPECT_EQ(joined(kernel, scope.linear(part * 8 + row * 100)), scope.linear(i * 8 + row * 44));
     for (const Halide::Expr &other : {part * 8 + i / 3 * 100, part * 8, row * 28})
-        EXPECT_EQ(scope.joined(scope.linear(other)), scope.linear(other)) << other;
+        EXPECT_EQ(joined(kernel, scope.linear(other)), scope.linear(other)) << other;
 }
 
 // Y = X + 1 of all but the last columns of each row of X, as one loop over both.
