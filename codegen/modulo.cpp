@@ -348,12 +348,44 @@ int ModuloScheduler::waits_for_end(const ScheduleGraph &graph, int i) const {
     return overlapping_ && graph.ops[i].opcode == Opcode::vreg_ld ? longest_ - graph.height[i] : 0;
 }
 
+std::optional<int> ModuloScheduler::row_is_there(const ScheduleGraph &graph, int i) const {
+    std::optional<int> there;
+    for (int out : graph.out[i]) {
+        const Edge &read = graph.edges[out];
+        if (read.distance > 0 || !reads(graph.ops[read.to], graph.ops[i].dst)) continue;
+        for (int in : graph.in[read.to]) {
+            const Edge &other = graph.edges[in];
+            if (other.distance > 0 || graph.ops[other.from].opcode != Opcode::gemm_vv || graph.cycle[other.from] < 0) continue;
+            const int needed = graph.cycle[other.from] + spaced(graph, other) - spaced(graph, read);
+            there = std::min(there.value_or(needed), needed);
+        }
+    }
+    return there;
+}
+
+bool ModuloScheduler::place_with_row(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval,
+                                     int start) const {
+    if (!overlapping_ || !loads_weights_ || graph.ops[i].opcode != Opcode::vreg_ld) return false;
+    const std::optional<int> there = row_is_there(graph, i);
+    if (!there) return false;
+    const auto [first, last] = room(graph, i, window, interval, start - waits_for_end(graph, i));
+    for (int cycle = std::min(last, *there); cycle >= std::max({first, start, *there - interval / 2}); cycle--)
+        if (table.fits(claims_[i], cycle)) {
+            table.take(claims_[i], cycle);
+            graph.cycle[i] = cycle;
+            return true;
+        }
+    return false;
+}
+
 ModuloScheduler::Placed ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
                                                const std::vector<int> &window, int interval, int start) const {
     Placed placed{true, interval};
     for (size_t c = 0; c < chain.size(); c++) {
         if (place(graph, table, chain[c], window[chain[c]], interval, start)) {
-            placed.same_until = std::min(placed.same_until, graph.cycle[chain[c]] - waits_for_end(graph, chain[c]));
+            // A load that comes with a row does so wherever the row is.
+            if (const int from = graph.cycle[chain[c]] - waits_for_end(graph, chain[c]); from >= start)
+                placed.same_until = std::min(placed.same_until, from);
             continue;
         }
         if (!overlapping_ && place_by_exchange(graph, table, chain, c, window, interval, start)) continue;
@@ -389,6 +421,7 @@ bool ModuloScheduler::place_by_exchange(ScheduleGraph &graph, ResourceTable &tab
 }
 
 bool ModuloScheduler::place(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const {
+    if (place_with_row(graph, table, i, window, interval, start)) return true;
     const std::pair<int, int> between = room(graph, i, window, interval, start);
     return place_between(graph, table, i, between.first, between.second);
 }
@@ -414,6 +447,7 @@ bool ModuloScheduler::place_between(ScheduleGraph &graph, ResourceTable &table, 
 
 void ModuloScheduler::order_operations(const ScheduleGraph &graph, bool overlapping) {
     overlapping_ = overlapping;
+    loads_weights_ = std::ranges::any_of(graph.ops, [](const Op &op) { return op.opcode == Opcode::lw_vi; });
     longest_ = graph.height.empty() ? 0 : *std::max_element(graph.height.begin(), graph.height.end());
     chains_ = find_chains(kernel_, graph, overlapping);
     made_weights_ = overlapping ? find_made_weights(graph) : std::vector<int>{};

@@ -65,6 +65,12 @@ private:
     // How long after the start of its chain an operation waits. What waits for nothing starts when the longest way to the end
     // asks for it: until then its value would fill a register.
     int waits_for_end(const ScheduleGraph &graph, int i) const;
+    // When a load has to start to be there with a row of the array that the same operation reads, as a sum does; nothing if
+    // there is none that is placed.
+    std::optional<int> row_is_there(const ScheduleGraph &graph, int i) const;
+    // Of a loop that loads weights, where rows wait for nothing but these, such a load comes then, or as little earlier as
+    // there is room.
+    bool place_with_row(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
     // Gives every operation of a chain a cycle, from the first start that leaves room for all of them on.
     bool place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
                          const std::vector<int> &window, int interval) const;
@@ -196,7 +202,8 @@ private:
     bool evicting_ = false;          // was the shortest interval found by evictions?
     bool displacing_ = false;        // do operations take the cycles of others?
     bool overlapping_ = false;       // may an operation be in another stage than the first?
-    int longest_ = 0;                // greatest height
+    bool loads_weights_ = false;
+    int longest_ = 0;  // greatest height
 };
 
 }  // namespace atalla::codegen

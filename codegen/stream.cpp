@@ -104,7 +104,12 @@ public:
             std::vector<Streamed> streamed = consider(*node.copy, i);
             std::ranges::move(streamed, std::back_inserter(node.copy->load ? loads_ : stores_));
         }
-        if (loads_.empty() || stores_.size() > 1 || !(stores_.empty() ? !in_nest() && plan_loads_alone() : plan())) return;
+        if (stores_.size() > 1) return;
+        while (!loads_.empty() && !(stores_.empty() ? plan_loads_alone() : plan())) {
+            if (!in_nest() || !stores_.empty()) return;
+            leave_smallest_load();
+        }
+        if (loads_.empty()) return;
         Body before, behind;
         for (const Streamed &s : loads_) s.copy->tiles.clear();
         for (size_t i = 0; i < loads_.size(); i++) {
@@ -253,6 +258,15 @@ private:
         }
         return std::is_sorted(s.first_use.begin(), s.first_use.end()) && s.first_use.back() < turns_ &&
                std::is_sorted(s.last_use.begin(), s.last_use.end()) && s.last_use.front() >= 0;
+    }
+
+    // The copy that brings least comes in front of the loop as a whole.
+    void leave_smallest_load() {
+        const auto smallest =
+            std::ranges::min_element(loads_, {}, [&](const Streamed &s) { return beats_of(s.copy->tiles, *kernel_.machine); });
+        std::erase_if(loads_, [copy = smallest->copy](const Streamed &s) { return s.copy == copy; });
+        load_starts_.clear();
+        fronts_.clear();
     }
 
     // How many tiles ahead every other pad has most of its tiles in another bank group of the DRAM than its neighbours, where
@@ -410,14 +424,26 @@ private:
     // Results of few transfers, or of one pad, leave behind the loop. In the turn before one that needs the last group of a
     // load nothing else starts in its pads: it is waited for there.
     bool plan_loads_alone() {
-        if (std::ranges::any_of(loads_, [](const Streamed &s) { return !s.dimensions.empty(); })) return false;
         constexpr int64_t engine_starts = 45;  // DRAM has nothing to do where all of a group's begin together
+        const auto jumps = [](const Streamed &s) { return !s.dimensions.empty(); };
+        // Of a nest the code in front of its loops must pay, too.
+        if (in_nest() ? transfers_bind() || leaves_much() : std::ranges::any_of(loads_, jumps)) return false;
         stages_ = most_stages_with_sides(hot_);
         in_halves_ = transfers_bind(engine_starts);
         // Groups of several loads, which share engines, take turns.
         const auto events = static_cast<int64_t>(loads_.size());
-        const int64_t distance = events > 1 ? std::max<int64_t>(1, hot_.extent / loads_.front().groups) : 1;
+        const int64_t distance = events > 1 ? std::max<int64_t>(1, turns_ / loads_.front().groups) : 1;
         return plan_loads(distance, events);
+    }
+
+    // Does DRAM have about as much to do behind the loop, for its results?
+    bool leaves_much() const {
+        int64_t come = 0, leave = 0;
+        for (const Streamed &s : loads_) come += beats_of(s.copy->tiles, *kernel_.machine);
+        for (size_t i = at_; i < kernel_.body.size(); i++)
+            if (const Node &node = kernel_.body[i]; node.copy && !node.copy->load && accesses(hot_.body, node.copy->allocation))
+                leave += beats_of(node.copy->tiles, *kernel_.machine);
+        return 2 * leave > come;
     }
 
     int64_t turn_of_wait(const Streamed &s) const { return s.first_use.back() - stages_ - 1; }
@@ -432,7 +458,7 @@ private:
             int64_t front = 0;
             while (!found && ++front < std::min(most_in_front, s.groups - s.most_ahead - 2)) {
                 const int64_t count = s.groups - front - s.most_ahead;
-                Starts starts{distance * front, hot_.extent * count / s.groups, count};
+                Starts starts{distance * front, turns_ * count / s.groups, count};
                 const auto comes_in_time = [&] {
                     return in_time(s, starts, front) && (!stores_.empty() || starts.turns().back() < turn_of_wait(s));
                 };
@@ -524,6 +550,7 @@ private:
         Op branch = side(due, group);
         branch.opcode = Opcode::beq_s;
         branch.aux = 1;
+        branch.every = in_nest();
         hot_.body.push_back(std::move(branch));
     }
 

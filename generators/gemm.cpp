@@ -47,6 +47,7 @@ public:
                     : rows_),
           whole_(k_block_ == k_tiles_),
           k_outer_(point.contains("k_outer") && point["k_outer"] != 0),
+          streamed_(plan_.streamed),
           m_outer_(point["m_outer"] != 0),
           row_major_(point["b_row_major"] != 0),
           a_resident_(point.contains("a_resident") && point["a_resident"] != 0 && row_blocks_ > 1),
@@ -90,7 +91,12 @@ public:
 
     KernelDefinition build() {
         define_result();
-        if (c_whole_) {
+        if (sums_leave()) {
+            define(out, {n, m}, C(n % lanes, n / lanes, m));
+        } else if (streamed_) {
+            define(Es, {k, kt, m}, E(kt * lanes + k, m));
+            define(out, {n, m}, Es(n % lanes, n / lanes, m));
+        } else if (c_whole_) {
             define(Es, args({k, m, kt}), E(args({kt * lanes + k, m})));
             define(out, args({n, m}), Es(args({n % lanes, m, n / lanes})));
         } else {
@@ -116,12 +122,18 @@ private:
         schedule_product();
         schedule_epilogue();
     }
+    // Is nothing left to be done to the sums of all columns?
+    bool sums_leave() const {
+        return streamed_ && !shape_.epilogue && !shape_.relu && shape_.alpha == 1 &&
+               (!shape_.bias || shape_.starts_with_bias());
+    }
     Func result() const { return staged_ ? F : E; }
 
     // The product whose result leaves.
     const GemmPipeline &last() const { return reader_ != nullptr ? reader_->last() : *this; }
     // Where a block of columns, a block of rows and both together are computed.
     LoopLevel columns() const {
+        if (streamed_) return {out, mo};
         if (stages_all() || c_whole_) return {Es, kt};
         return reader_ == nullptr ? LoopLevel(out, no) : LoopLevel(reader_->As, reader_->kt);
     }
@@ -219,6 +231,13 @@ private:
             C(args({n, m})) = bf16(-0.0f);
             C(args({n, m})) = strict_float(C(args({n, m})) + G(args({n, m, rg})));
             sums_ = C(args({n, m}));
+            return;
+        }
+        if (streamed_) {
+            // Rows of the result follow each other in the pads.
+            C(n, nb, m) = Internal::substitute(n.name(), nb * lanes + n, start);
+            C(n, nb, m) = strict_float(C(n, nb, m) + bf16(P(nb * lanes + n, m, r)));
+            sums_ = C(n % lanes, n / lanes, m);
             return;
         }
         if (k_outer_) {
@@ -326,7 +345,7 @@ private:
         if (!prologue_) As.vectorize(k, lanes);
         Func loaded = shape_.b_transposed ? Bs : Bk;
         loaded.vectorize(shape_.b_transposed ? k : n, lanes);
-        if (!b_resident_ || !shape_.b_transposed) loaded.bound_extent(n, lanes);
+        if (!streamed_ && (!b_resident_ || !shape_.b_transposed)) loaded.bound_extent(n, lanes);
         if (makes_all())
             prologue_->make_all_rows(As, k, kt);
         else if (prologue_)
@@ -343,6 +362,8 @@ private:
             As.compute_at(sums(), ro);
         if (turns_inside_)
             Bs.compute_at(sums(), r);
+        else if (streamed_)
+            Bs.compute_root();
         else if (whole_ && (shape_.b_transposed || !b_resident_))
             Bs.compute_at(columns());
         else if (k_outer_)
@@ -355,7 +376,7 @@ private:
                 Bs.compute_root();
             else if (b_resident_)
                 Bs.store_root();
-            else if (whole_)
+            else if (whole_ && !streamed_)
                 two_slots(Bs, col_blocks_);
         } else {
             // Where the pads are small, the tile and the identity pass through registers.
@@ -428,6 +449,7 @@ private:
     void schedule_product() {
         if (ends_apart()) schedule_tile(W0, P0, k_tiles_ > 1 ? C : ending());
         if (k_outer_) return schedule_waiting_sums();
+        if (streamed_) return schedule_streamed_sums();
         if (!has_sums()) return;
         C.compute_at(block()).vectorize(n, lanes).bound_extent(n, lanes);
         if (has_updates()) schedule_updates();
@@ -458,6 +480,17 @@ private:
         C.update().split(r, ro, ri, k_block_).split(m, m, mu, rows_).reorder({n, mu, m, ri, nb, ro}).vectorize(n, lanes);
         in_pads({C});
     }
+    // And where all columns pass for each k tile.
+    void schedule_streamed_sums() {
+        C.compute_at(block_of_rows()).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, stored_rows_);
+        C.split(m, m, mu, rows_).reorder({n, mu, nb, m});
+        schedule_weights(W);
+        schedule_rows(P, C);
+        in_registers({W, P});
+        W.compute_at(C, nb);
+        C.update().split(m, m, mu, rows_).reorder({n, mu, m, nb, r}).vectorize(n, lanes);
+        in_pads({C});
+    }
 
     void schedule_weights(Func weights) {
         weights.vectorize(k, lanes).bound_extent(w, lanes);
@@ -465,7 +498,13 @@ private:
         if (weight_unroll > 1) weights.split(w, w, wi, weight_unroll);
     }
     void schedule_rows(Func product, Func consumer) {
-        product.compute_at(consumer, k_outer_ ? mu : m).vectorize(n).update().reorder(q, n).atomic().vectorize(n).vectorize(q);
+        product.compute_at(consumer, k_outer_ || streamed_ ? mu : m)
+            .vectorize(n)
+            .update()
+            .reorder(q, n)
+            .atomic()
+            .vectorize(n)
+            .vectorize(q);
     }
     void schedule_tile(Func weights, Func product, Func consumer) {
         schedule_weights(weights);
@@ -475,7 +514,9 @@ private:
     }
 
     // What the last k tile makes.
-    Func ending() const { return c_whole_ ? Es : E; }
+    Func ending() const { return leaves_whole() ? Es : E; }
+    // Results of all columns of a block of rows leave together.
+    bool leaves_whole() const { return c_whole_ || streamed_; }
     // What is added to with each k tile.
     Func sums() const { return shape_.blocked_sums ? G : C; }
 
@@ -506,8 +547,9 @@ private:
         // The last step of an inner product makes the rows of A themselves.
         std::vector<Func> steps = {E};
         if (staged_) steps.push_back(F);
-        if (reader_ != nullptr || c_whole_) steps.pop_back();
-        if (stages_all() || c_whole_)
+        if (reader_ != nullptr || leaves_whole()) steps.pop_back();
+        if (sums_leave()) return schedule_bias();
+        if (stages_all() || leaves_whole())
             Es.compute_at(block_of_rows())
                 .vectorize(k, lanes)
                 .bound_extent(k, lanes)
@@ -518,7 +560,7 @@ private:
                 step.compute_at(epilogue).vectorize(n, lanes).bound_extent(n, lanes).bound_storage(m, waiting_rows_);
         // Where k tiles are alike to have little code, so is what stores results: it stands in one place, and they leave as
         // soon as they are made.
-        if (c_whole_)
+        if (leaves_whole())
             two_slots(Es, row_blocks_);
         else if (reader_ == nullptr && blocks > 1 && !in_passes() && (!k_alike_ || plan_.deferred))
             two_slots(steps.back(), blocks);
@@ -543,13 +585,7 @@ private:
             }
             in_pads({operand});
         }
-        if (shape_.bias) {
-            if (plan_.bias_at_once && reader_ == nullptr)
-                bs.compute_root().vectorize(n, lanes);
-            else
-                schedule_row(bs);
-            in_pads({bs});
-        }
+        schedule_bias();
         if (shape_.addend) {
             Ds.compute_at(epilogue).bound_extent(n, lanes).bound_storage(m, stored_rows_);
             if (blocks > 1 && !in_passes()) two_slots(Ds, blocks);
@@ -557,7 +593,9 @@ private:
         }
         const int row_unroll = static_cast<int>(point_["row_unroll"]);
         // Sums that wait go round the pads.
-        if (const int quantum = static_cast<int>(machine_.pad.count); k_outer_ && rows_ % quantum == 0)
+        if (streamed_)
+            Es.split(m, m, mu, rows_).reorder({k, mu, kt, m});
+        else if (const int quantum = static_cast<int>(machine_.pad.count); k_outer_ && rows_ % quantum == 0)
             E.split(m, m, mu, quantum);
         else if (point_["sums_in_registers"] == 0 && row_unroll > 1 && (rows_ % row_unroll == 0 || whole_rounds_)) {
             const TailStrategy tail = whole_rounds_ ? TailStrategy::RoundUp : TailStrategy::Auto;
@@ -565,19 +603,27 @@ private:
                 if (has_sums()) f.split(m, m, mu, row_unroll, tail);
                 if (has_updates()) f.update().split(m, m, mu, row_unroll, tail);
             }
-            if (stages_all() || c_whole_)
+            if (stages_all() || leaves_whole())
                 Es.split(m, m, mu, row_unroll, tail);
             else if (reader_ == nullptr || staged_)
                 E.split(m, m, mu, row_unroll, tail);
         }
-        if (stages_all() || c_whole_)
+        if (stages_all() || leaves_whole())
             in_pads({Es});
         else if (reader_ == nullptr || staged_)
             in_pads({E});
     }
+    void schedule_bias() {
+        if (!shape_.bias) return;
+        if (plan_.bias_at_once && reader_ == nullptr)
+            bs.compute_root().vectorize(n, lanes);
+        else
+            schedule_row(bs);
+        in_pads({bs});
+    }
     // A vector of n that serves all rows: with its block of columns; all of it at once where that may not be whole.
     void schedule_row(Func row) const {
-        if (reader_ != nullptr || c_whole_) {
+        if (reader_ != nullptr || leaves_whole()) {
             row.compute_root().bound(n, 0, col_blocks_ * lanes);
             return;
         }
@@ -606,6 +652,8 @@ private:
         for (size_t i = 0; i < operands_.size(); i++)
             add(operand_tensors_[i], shape_.operands[i].name, shape_.operand_extents(shape_.operands[i]));
         for (const char *name : {"As", "Bs", "Bk"}) kernel.layouts[named(name)].even = true;
+        if (streamed_)
+            for (const char *name : {"C", "Es"}) kernel.layouts[name].block = col_blocks_;
         if (plan_.deferred) add_waiting_layouts(kernel);
         if (point_.contains("pads_split") && point_["pads_split"] != 0)
             for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
@@ -629,7 +677,7 @@ private:
     const Point &point_;
     const GemmPlan plan_;
     const int m_size_, n_size_, k_size_, k_tiles_, group_, rows_, cols_, row_blocks_, col_blocks_, k_block_, pass_;
-    const bool whole_, k_outer_, m_outer_, row_major_, a_resident_, b_resident_, c_whole_;
+    const bool whole_, k_outer_, streamed_, m_outer_, row_major_, a_resident_, b_resident_, c_whole_;
     const bool staged_ = shape_.staged;
     // Loops over rows end behind the last one, where that makes whole rounds of the pads: those are of no result.
     const bool whole_rounds_ = plan_.whole_rounds;

@@ -68,6 +68,10 @@ constexpr double bytes_per_cycle = 19.1, first_bytes_per_cycle = 17.4, long_byte
 constexpr double transfer_latency = 170;
 // Of a row of sums that wait in the pads while other columns pass: its load and its store.
 constexpr double waiting_row_cost = 2.2;
+// Where B comes beside all visits: a kernel beside these, its start included; a visit and a row of it, or what it is longer
+// than the adder's work; a k tile's loop; a row of a block's results, and an operation of its epilogue; transfers.
+constexpr double streamed_start = 3800, streamed_visit = 80, streamed_row = 1.75, streamed_adder_overhead = 30,
+                 streamed_loop = 67, streamed_result = 6, streamed_operation = 3, streamed_bytes_per_cycle = 24;
 // Where the pads' pages are all in one bank group, and what is added if they are in one bank, fitted to one row by 4096 x 4096;
 // and if pads begin in later pages, which is more code.
 constexpr double one_group_cost = 1.75, one_bank_cost = 1, page_a_row_cost = 3, later_pages_cost = 0.1;
@@ -256,6 +260,17 @@ double nest_packets(const GemmShape &shape, const GemmPlan &plan) {
     return shape.b_transposed || plan.turns_inside ? 0 : transposing_nest_code;
 }
 
+// B comes beside the visits of all columns, of a k tile after the other.
+double streamed_draft(const GemmShape &shape, const GemmPlan &plan, const Machine &machine) {
+    const auto rows = static_cast<double>(plan.rows), k_tiles = static_cast<double>(plan.k_tiles),
+               blocks = static_cast<double>(plan.col_blocks);
+    const double adder = machine.sa.psum_in ? 0 : static_cast<double>(machine.vec.ii) * rows + streamed_adder_overhead;
+    const double visits = k_tiles * (streamed_loop + blocks * std::max(streamed_visit + streamed_row * rows, adder)),
+                 results = blocks * rows * (streamed_result + streamed_operation * epilogue_operations(shape)),
+                 of_a = 2 * lanes * k_tiles * rows / first_bytes_per_cycle;
+    return streamed_start + of_a + std::max(visits, moved_bytes(shape, plan) / streamed_bytes_per_cycle) + results;
+}
+
 // One or two k tiles, each a loop over rows: the first one's sums wait in the pads, the last makes results.
 double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine &machine, const Point &point) {
     const auto rows = static_cast<double>(plan.rows), unrolled = static_cast<double>(point["row_unroll"]),
@@ -301,6 +316,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
     const auto products = static_cast<double>(shape.products());
     const GemmPlan plan(shape, machine, point);
     if (!machine.timed()) return packets_draft(plan, point) * products;
+    if (plan.streamed) return streamed_draft(shape, plan, machine);
     // Kernels of fewer results are starts and ends above all, which the costs of loops do not tell apart.
     constexpr int64_t few_results = 512;
     if (plan.k_tiles <= GemmPlan::row_loop_tiles && point["k_ends_apart"] &&

@@ -21,6 +21,7 @@ struct GemmPlan {
           stored_rows(ceil_div(pass, machine.pad.count) * machine.pad.count),
           k_block(std::min(point["k_block"], k_tiles)),
           k_outer(point.contains("k_outer") && point["k_outer"] != 0),
+          streamed(point.contains("streamed") && point["streamed"] != 0),
           slots(point["slots"]),
           sums_in_registers(point["sums_in_registers"] != 0),
           m_outer(point["m_outer"] != 0),
@@ -57,6 +58,7 @@ struct GemmPlan {
     int64_t pass, stored_rows;  // rows that are in the pads at once, and the room that they take
     int64_t k_block;            // k tiles that come at once
     bool k_outer;               // all columns of a block of rows pass between two of these, their sums wait in the pads
+    bool streamed;              // all columns pass for each k tile, beside B that comes; their sums wait in the pads
     int64_t slots;              // of each buffer that transfers fill or empty
     bool sums_in_registers, m_outer;
     bool straight;                // no loops over blocks

@@ -104,6 +104,13 @@ bool may_leave_whole(const GemmShape &shape, const Machine &machine) {
            (shape.n % lanes != 0 || shape.k % lanes != 0);
 }
 
+// Few rows, for which weights pass in whole tiles.
+bool may_stream(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && shape.b_transposed && !shape.makes_rows() && shape.batch.empty() && !shape.blocked_sums &&
+           !shape.addend && shape.operands.empty() && !shape.staged && shape.m <= lanes && shape.n > lanes &&
+           shape.n % lanes == 0 && shape.k > lanes && shape.k % lanes == 0;
+}
+
 // Where whole rows of k leave the pads no room for many rows of A.
 bool k_may_be_outer(const GemmShape &shape, const Machine &machine) {
     constexpr int64_t many_rows = 128;
@@ -121,6 +128,8 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
         return blocks * shape.products() > 1 && machine.timed() ? plan.slots : 1;
     };
     const int64_t a_slots = plan.ahead ? slots(plan.row_blocks) : 1;
+    if (plan.streamed)  // A and B, sums and results, a bias
+        return (plan.stored_rows + shape.n) * plan.k_tiles + (2 * plan.stored_rows + machine.pad.count) * plan.col_blocks;
     const int64_t b_slots = plan.b_resident              ? plan.col_blocks * shape.b_matrices()
                             : plan.ahead || plan.k_outer ? slots(plan.col_blocks)
                                                          : 1;
@@ -266,6 +275,7 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
     if (may_leave_whole(shape, machine)) sized.emplace_back("c_whole");
     if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
     if (k_may_be_outer(shape, machine)) sized.emplace_back("k_outer");
+    if (may_stream(shape, machine)) sized.emplace_back("streamed");
     if (defers) sized.insert(sized.end(), {"deferred", "k_alike"});
     if (shape.prologue) {
         add_prologue(space, shape, machine);
@@ -363,6 +373,26 @@ Space gemm_space(const GemmShape &shape, const Machine &machine) {
                        (ceil_div(part, lanes) <= most_transfers || block == 1 || block == rows_to_a_pad);
             });
     }
+    if (may_stream(shape, machine)) {
+        space.choice(
+            "streamed",
+            "1: B comes beside all its visits, one loop for each k tile, and the sums of all columns wait in the pads; "
+            "0: blocks of columns, each with its sums",
+            {0, 1});
+        space.constraint(
+            "B streamed",
+            {"streamed", "rows", "sums_in_registers", "k_ends_apart", "slots", "pads_split", "m_outer", "k_block",
+             "b_row_major", "b_block", "b_resident", "weight_unroll", "row_unroll"},
+            "All rows are one block, in straight-line code; operands and sums are in the pads as a whole, B a k tile after "
+            "the other.",
+            [=](const Point &point) {
+                return point["streamed"] == 0 ||
+                       (point["rows"] == shape.m && point["sums_in_registers"] != 0 && point["k_ends_apart"] == 0 &&
+                        point["slots"] == 2 && point["pads_split"] == 0 && point["m_outer"] != 0 &&
+                        point["k_block"] == k_tiles && point["b_row_major"] == 0 && point["b_block"] == 1 &&
+                        point["b_resident"] == 0 && point["weight_unroll"] == lanes && point["row_unroll"] == 1);
+            });
+    }
     if (may_turn_inside(shape, machine)) {
         space.choice("b_turned",
                      "1: the loop over k tiles transposes each tile of B that it multiplies with, 0: a loop of its own",
@@ -438,6 +468,7 @@ Point gemm_naive_point(const GemmShape &shape, const Machine &machine) {
     if (may_turn_inside(shape, machine)) point.set("b_turned", 0);
     if (may_leave_whole(shape, machine)) point.set("c_whole", 0);
     if (k_may_be_outer(shape, machine)) point.set("k_outer", 0);
+    if (may_stream(shape, machine)) point.set("streamed", 0);
     if (may_defer(shape, machine)) point.set("deferred", 0);
     if (shape.prologue) set_naive_prologue(point, shape, machine);
     if (shape.inner) set_naive_inner(point, shape, machine);
@@ -467,6 +498,7 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     text += plan.b_resident ? (shape.b_transposed ? ", all of B kept in the pads" : ", all of B transposed into the pads first")
                             : "";
     if (plan.c_whole) text += ", all columns leave together";
+    if (plan.streamed) text += ", for all of them a k tile after the other, beside which B comes";
     if (plan.turns_inside) text += ", each tile of B transposed where it is multiplied with";
     if (plan.deferred) text += fmt::format("; {} rows of the epilogue in each visit of the next block", plan.deferred_rows());
     if (shape.blocked_sums) text += fmt::format("; sums of {} groups of {} k tiles", shape.sum_groups(), shape.sum_group());

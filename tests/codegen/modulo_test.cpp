@@ -205,6 +205,41 @@ TEST(Modulo, DoesNotOverlapVisitsThatGainNothing) {
 }
 
 // Reciprocals follow each other at the latency of their unit and what it takes to begin anew.
+// Sums that wait in the pads are loaded when the rows of the array that are added to them are there, or a little earlier: later
+// ones would hold the rows' registers, and so the interval.
+TEST(Modulo, LoadsASumWithTheRowThatIsAddedToIt) {
+    Fixture f;
+    constexpr int64_t iterations = 30;
+    constexpr int rows = 9;
+    f.counted_loop(iterations);
+    const int in = f.allocation("in", rows), weights = f.allocation("weights", lanes * iterations),
+              sums = f.allocation("sums", rows * iterations);
+    std::vector<Op> ops;
+    const auto in_turn = [&](Op access, int row, int64_t step) {
+        if (step > 0) access.access->row.terms = {{0, step}};
+        access.pad = row % static_cast<int>(f.machine.pad.count);
+        ops.push_back(access);
+    };
+    for (int w = 0; w < lanes; w++) {
+        const Reg weight = f.vector("weight");
+        in_turn(f.load(weight, weights, w), w, lanes);
+        ops.push_back(f.op(Opcode::lw_vi, {}, {weight}));
+    }
+    for (int row = 0; row < rows; row++) {
+        const Reg x = f.vector("x"), dot = f.vector("dot"), before = f.vector("before"), sum = f.vector("sum");
+        in_turn(f.load(x, in, row), row, 0);
+        in_turn(f.load(before, sums, row), row, rows);
+        ops.push_back(f.op(Opcode::gemm_vv, dot, {x, zero_vector}));
+        ops.push_back(f.op(Opcode::add_vv, sum, {before, dot}));
+        in_turn(f.store(sum, sums, row), row, rows);
+    }
+    ScheduleGraph graph(f.kernel, ops, 0);
+    const std::optional<ModuloSchedule> schedule = modulo_schedule(
+        f.kernel, graph, f.kernel.loops[0], {}, OverlapIterations::Long, [](const std::vector<Op> &) { return false; });
+    ASSERT_TRUE(schedule);
+    EXPECT_EQ(schedule->interval, resource_bound(f.kernel, ops));
+}
+
 TEST(ResourceBound, CountsHowLongSlowUnitsAreBusy) {
     Fixture f;
     const auto &ex2 = f.machine.ex2;

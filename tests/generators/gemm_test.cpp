@@ -446,6 +446,42 @@ TEST_F(Gemm, TheDraftPricesBlocksOfKTilesThatNothingComesBeside) {
     EXPECT_GT(outside, bound);
 }
 
+// All columns pass for each k tile, their sums wait in the pads, and B comes beside the visits.
+TEST_F(Gemm, ColumnsPassForEachKTileBesideB) {
+    if (!machine.timed()) GTEST_SKIP() << "nothing comes beside anything on a functional machine";
+    const auto schedule = [&](const Workload &workload, int64_t streamed) {
+        Point point = workload.naive_point(machine);
+        for (const auto &[name, value] : {std::pair{"sums_in_registers", int64_t{1}},
+                                          {"weight_unroll", int64_t{lanes}},
+                                          {"row_unroll", int64_t{1}},
+                                          {"streamed", streamed}})
+            point.set(name, value);
+        return point;
+    };
+    for (const WorkloadArguments &arguments :
+         {WorkloadArguments{{"shape", "9x960x160"}, {"bias", "true"}},
+          WorkloadArguments{{"shape", "9x320x160"}, {"bias", "true"}, {"relu", "true"}},
+          WorkloadArguments{{"shape", "1x128x64"}, {"bias", "true"}}, WorkloadArguments{{"shape", "4x64x640"}},
+          WorkloadArguments{{"shape", "32x96x96"}, {"relu", "true"}, {"alpha", "0.5"}}}) {
+        const std::shared_ptr<const Workload> workload = op.workload(arguments);
+        Point point = schedule(*workload, 1);
+        point.set("rows", workload->outputs()[0].extents[1]);
+        SCOPED_TRACE(workload->title() + " " + point.text());
+        EXPECT_EQ(violation(workload->space(machine), point), "");
+        EXPECT_EQ(Evaluator(workload, machine).verify(point), "");
+    }
+    // Two transfers of half of the pads for each group, and the loop over visits at the pace of the array: less than with
+    // blocks of columns, whose operands and results are waited for.
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "9x960x160"}, {"bias", "true"}});
+    Point streamed = schedule(*workload, 1), blocks = schedule(*workload, 0);
+    for (Point *point : {&streamed, &blocks}) point->set("rows", 9);
+    constexpr double less = 0.9;
+    const Evaluator evaluator(workload, machine);
+    const auto cycles = static_cast<double>(evaluator.evaluate(streamed).cycles);
+    EXPECT_LT(cycles, less * static_cast<double>(evaluator.evaluate(blocks).cycles));
+    EXPECT_NEAR(workload->draft(machine, streamed), cycles, (1 - less) * cycles);
+}
+
 // B stays in the pads, its blocks of columns stream in during the first block of rows: ahead, also where a block is a tile in
 // each pad.
 TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
