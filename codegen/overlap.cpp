@@ -215,8 +215,9 @@ private:
         // Transfers of a pad that are not alike wait for each other where they start: they are rounds, which start one by one.
         const bool in_rounds = streams && !stores.empty() && shares_pads(stores[0]->tiles);
         if (!stores.empty())
-            result.emplace(kernel_, rings_, code_, *stores[0],
-                           in_rounds ? split_rounds(stores[0]->tiles) : split_runs(stores[0]->tiles));
+            result.emplace(
+                kernel_, rings_, code_, *stores[0],
+                in_rounds ? join_runs(one_tile_a_pad(split_rounds(stores[0]->tiles))) : split_runs(stores[0]->tiles));
         const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
         const bool at_once =
             !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
@@ -242,8 +243,9 @@ private:
         std::vector<std::vector<Channel>> load_channels;
         const bool in_nest = hot && has_loop(hot_loop->body) && loads_start_in_nest(loads, *hot_loop);
         for (const Copy *copy : loads) {
-            load_channels.push_back(
-                code_.channels(*copy, streams || in_nest ? split_rounds(copy->tiles) : groups_for(*copy, hot_loop)));
+            load_channels.push_back(code_.channels(*copy, streams   ? join_runs(one_tile_a_pad(split_rounds(copy->tiles)))
+                                                          : in_nest ? split_rounds(copy->tiles)
+                                                                    : groups_for(*copy, hot_loop)));
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
         }
         // What is short comes first: behind the last one the loop goes on for some iterations, in which the engines should have

@@ -1,6 +1,7 @@
 #include "codegen/spread.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <set>
@@ -248,13 +249,28 @@ bool all_fit(const std::vector<SpreadTransfer> &transfers, const std::vector<Tim
     return !transfers.empty();
 }
 
-// The two halves of a group: they start half a distance apart.
-std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
+// The two halves of a group: they start half a distance apart, and count their own steps until they jump, from `body` on.
+std::vector<Channel> halves(Kernel &kernel, const Channel &whole, Body &body) {
     std::vector<Channel> parts(2,
                                Channel{whole.copy, {{}, whole.run.count, whole.run.row_step, whole.run.mem_step}, {}, {}, {}});
     const std::vector<size_t> half = halves_of(whole.run.group, *kernel.machine);
+    for (Channel &part : parts) {
+        const auto counter = [&](const std::string &name, int64_t value) {
+            const Reg reg = kernel.scalar(name);
+            body.push_back(value_op(reg, {value, {}}));
+            return reg;
+        };
+        for (Run::Jump jump : whole.run.jumps) {
+            jump.tiles = 0;
+            part.run.jumps.push_back(jump);
+            part.left.push_back(counter("until", jump.left));
+        }
+        if (whole.row_jump.defined()) part.row_jump = counter("row_jump", 0);
+    }
     for (size_t i = 0; i < half.size(); i++) {
         Channel &part = parts[half[i]];
+        for (size_t j = 0; j < whole.run.jumps.size(); j++)
+            part.run.jumps[j].tiles |= (whole.run.jumps[j].tiles >> i & 1u) << part.run.group.size();
         part.run.group.push_back(whole.run.group[i]);
         part.pad.push_back(whole.pad[i]);
         part.mem.push_back(whole.mem[i]);
@@ -265,7 +281,7 @@ std::vector<Channel> halves(const Kernel &kernel, const Channel &whole) {
 
 // Where transfers take longer than what computes beside them, each group as its halves: while one half's engines begin, DRAM
 // serves the other. Not those of a loop further out, whose groups one register counts.
-void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &times, const Kernel &kernel) {
+void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &times, Kernel &kernel, Body &body) {
     std::vector<SpreadTransfer> parts;
     std::vector<Times> parts_times;
     for (size_t i = 0; i < transfers.size(); i++) {
@@ -274,7 +290,7 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
                              static_cast<int64_t>(transfers[i].channel.run.group.size()) == kernel.machine->pad.count &&
                              kernel.machine->pad.count % 2 == 0;
         std::vector<Channel> channels =
-            divides ? halves(kernel, transfers[i].channel) : std::vector<Channel>{transfers[i].channel};
+            divides ? halves(kernel, transfers[i].channel, body) : std::vector<Channel>{transfers[i].channel};
         for (size_t part = 0; part < channels.size(); part++) {
             parts.push_back({std::move(channels[part]), transfers[i].go, transfers[i].groups, transfers[i].left});
             parts_times.push_back(times[i]);
@@ -283,6 +299,31 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
     }
     transfers = std::move(parts);
     times = std::move(parts_times);
+}
+
+// Are the tiles of all groups columns of the same rows, which walk through the pages of the DRAM together? One bank group
+// serves them at a time, or both where a page has few rows, of which one engine is ahead of another. Halves that start apart
+// are in different pages, and while the engines of one begin the other has something to move: that pays where they take longer
+// than the loop, which runs so often that their code is little.
+bool walk_together(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t runs, const Loop &hot) {
+    constexpr double with_begin = 1.25;
+    constexpr int64_t few_rows = 9, least_runs = 8;
+    const Machine &machine = *kernel.machine;
+    double cycles = 0;
+    for (const SpreadTransfer &t : transfers) {
+        const std::vector<Tile> &group = t.channel.run.group;
+        const Tile &first = group.front();
+        const bool are_columns = std::ranges::all_of(group, [&](const Tile &tile) {
+            return tile.rows > 1 && tile.rows == first.rows && tile.pitch == first.pitch &&
+                   std::abs(tile.mem - first.mem) < tile.pitch;
+        });
+        // What they gain is more where one bank group serves all.
+        const bool one_group = few_rows * first.pitch < machine.dram.row_bytes / 2;
+        if (!are_columns || runs * (one_group ? machine.dram.groups : 1) < least_runs) return false;
+        cycles += (one_group ? static_cast<double>(machine.dram.groups) : with_begin) *
+                  static_cast<double>(groups_of(t) * beats_of(group, machine));
+    }
+    return !loads_weights(hot) && cycles > static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }
 
 // Each half is a branch in every iteration, and the last one starts half a distance later. Single groups stay whole.
@@ -386,8 +427,9 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
         std::swap(parts[0], parts[1]);
         std::swap(times[0], times[1]);
     }
-    if (transfers_bind(kernel, transfers, first_tiles, hot) || (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)))
-        start_halves(parts, times, kernel);
+    if (transfers_bind(kernel, transfers, first_tiles, hot) || walk_together(kernel, transfers, runs, hot) ||
+        (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)))
+        start_halves(parts, times, kernel, body);
     start_at(kernel, parts, times, hot, code, body);
 }
 
@@ -415,7 +457,7 @@ int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfer
     std::vector<SpreadTransfer> parts = transfers;
     std::vector<Times> times = in_time(kernel, transfers, of_result, hot, even_starts(transfers, hot)).times(transfers, hot);
     const int64_t first = times.front().first;
-    if (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)) start_halves(parts, times, kernel);
+    if (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)) start_halves(parts, times, kernel, body);
     start_at(kernel, parts, times, hot, code, body);
     return first;
 }

@@ -37,6 +37,14 @@ Run longest_run(const std::vector<Tile> &tiles, size_t first, size_t period) {
 
 }  // namespace
 
+namespace {
+
+bool jumps(const Run &run, size_t tile) {
+    return std::ranges::any_of(run.jumps, [&](const Run::Jump &jump) { return (jump.tiles >> tile & 1u) != 0; });
+}
+
+}  // namespace
+
 std::vector<Run> split_runs(const std::vector<Tile> &tiles) {
     constexpr size_t longest_period = 16;
     std::vector<Run> runs;
@@ -65,6 +73,33 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles) {
             rounds.push_back(std::move(run));
     }
     return rounds;
+}
+
+std::vector<Run> join_runs(std::vector<Run> runs) {
+    const auto join = [](Run &run, const Run &next) {
+        if (!run.jumps.empty() || run.count < 2 || next.row_step != run.row_step || next.mem_step != run.mem_step ||
+            next.group.size() != run.group.size())
+            return false;
+        Run::Jump jump{0, run.count + next.count, run.count - 1, 0, 0};
+        for (size_t i = 0; i < run.group.size(); i++) {
+            const Tile &from = run.group[i], &to = next.group[i];
+            const int64_t mem = to.mem - from.mem - run.count * run.mem_step,
+                          rows = to.row - from.row - run.count * run.row_step;
+            if (!same_shape(from, to) || (jump.tiles != 0 && (mem != 0 || rows != 0) && (mem != jump.mem || rows != jump.rows)))
+                return false;
+            if (mem == 0 && rows == 0) continue;
+            jump.mem = mem;
+            jump.rows = rows;
+            jump.tiles |= 1u << i;
+        }
+        run.jumps.push_back(jump);
+        run.count += next.count;
+        return true;
+    };
+    std::vector<Run> joined;
+    for (Run &run : runs)
+        if (joined.empty() || !join(joined.back(), run)) joined.push_back(std::move(run));
+    return joined;
 }
 
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {
@@ -171,7 +206,10 @@ Channel TransferCode::channel(const Copy &copy, const Run &run) {
         result.control.push_back(kernel_.constant(control_word(tile)));
     }
     if (run.other_mem_step != 0) result.mem_step = kernel_.scalar(name + "_step");
-    for (size_t i = 0; i < run.jumps.size(); i++) result.left.push_back(kernel_.scalar(name + "_until"));
+    for (const Run::Jump &jump : run.jumps) {
+        result.left.push_back(kernel_.scalar(name + "_until"));
+        if (jump.rows != 0 && !result.row_jump.defined()) result.row_jump = kernel_.scalar(name + "_row_jump");
+    }
     return result;
 }
 
@@ -214,11 +252,13 @@ void TransferCode::aim(const Channel &c, bool pads_before, Reg slot_register, Re
     }
     if (c.mem_step.defined()) out.push_back(value_op(c.mem_step, {c.run.mem_step * 2, {}}));
     for (size_t i = 0; i < c.left.size(); i++) out.push_back(value_op(c.left[i], {c.run.jumps[i].left, {}}));
+    if (c.row_jump.defined()) out.push_back(value_op(c.row_jump, {0, {}}));
 }
 
 void TransferCode::step_pads(const Channel &c, Body &out) const {
     for (size_t i = 0; i < c.run.group.size() && c.run.row_step != 0; i++)
-        out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}}, {c.pad[i]}));
+        out.push_back(value_op(c.pad[i], {c.run.row_step * kernel_.machine->pad.row_bytes, {}},
+                               {c.pad[i], jumps(c.run, i) ? c.row_jump : Reg{}}));
 }
 
 void TransferCode::step_memory(const Channel &c, Body &out) const {
@@ -228,11 +268,17 @@ void TransferCode::step_memory(const Channel &c, Body &out) const {
                              kernel_.constant(static_cast<int32_t>(2 * (c.run.mem_step + c.run.other_mem_step))), c.mem_step));
         return;
     }
-    Reg more;
+    Reg more, more_rows;
+    const auto of_jump = [&](Reg now, int64_t amount, Reg others) {
+        const Reg bytes = kernel_.scalar("jump");
+        out.push_back(binary(Opcode::and_s, bytes, now, kernel_.constant(static_cast<int32_t>(amount))));
+        if (others.defined()) out.push_back(binary(Opcode::add_s, bytes, bytes, others));
+        return bytes;
+    };
     for (size_t i = 0; i < c.left.size(); i++) {
         // Below zero behind the last step in front of the jump: then all of it, otherwise nothing.
         const Run::Jump &jump = c.run.jumps[i];
-        const Reg now = kernel_.scalar("now"), bytes = kernel_.scalar("jump"), again = kernel_.scalar("again");
+        const Reg now = kernel_.scalar("now"), again = kernel_.scalar("again");
         out.push_back(value_op(c.left[i], {-1, {}}, {c.left[i]}));
         Op sign;
         sign.opcode = Opcode::srai_s;
@@ -240,14 +286,15 @@ void TransferCode::step_memory(const Channel &c, Body &out) const {
         sign.src = {c.left[i]};
         sign.imm = 31;
         out.push_back(sign);
-        out.push_back(binary(Opcode::and_s, bytes, now, kernel_.constant(static_cast<int32_t>(2 * jump.mem))));
+        const Reg bytes = of_jump(now, 2 * jump.mem, more);
+        if (jump.rows != 0) more_rows = of_jump(now, jump.rows * kernel_.machine->pad.row_bytes, more_rows);
         out.push_back(binary(Opcode::and_s, again, now, kernel_.constant(static_cast<int32_t>(jump.every))));
         out.push_back(value_op(c.left[i], {0, {}}, {c.left[i], again}));
-        if (more.defined()) out.push_back(binary(Opcode::add_s, bytes, bytes, more));
         more = bytes;
     }
+    if (more_rows.defined()) out.push_back(value_op(c.row_jump, {0, {}}, {more_rows}));
     for (size_t i = 0; i < c.run.group.size() && (c.run.mem_step != 0 || more.defined()); i++)
-        out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i], more}));
+        out.push_back(value_op(c.mem[i], {c.run.mem_step * 2, {}}, {c.mem[i], jumps(c.run, i) ? more : Reg{}}));
 }
 
 void TransferCode::start_group(const Channel &c, bool ahead, Body &out) const {

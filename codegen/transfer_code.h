@@ -14,16 +14,20 @@ struct Run {
     std::vector<Tile> group;
     int64_t count = 1, row_step = 0, mem_step = 0;
     int64_t other_mem_step = 0;  // of every other step; 0: all are alike
-    // Where the places in memory are those of several loops: what more a step is that comes behind so many others, of which so
-    // many are left at first.
+    // Where the places are those of several loops: what more a step is, in memory and in the pads, that comes behind so many
+    // others, of which so many are left at first.
     struct Jump {
-        int64_t mem = 0, every = 0, left = 0;
+        int64_t mem = 0, every = 0, left = 0, rows = 0;
+        uint32_t tiles = ~0u;  // a bit for each tile of the group that jumps; the others go on
     };
     std::vector<Jump> jumps = {};
 };
 std::vector<Run> split_runs(const std::vector<Tile> &tiles);
 // The same with lone tiles of different pads as one group.
 std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
+// The same with runs that follow each other as one where tiles go on but for those of some pads, which jump: that began with
+// later tiles and take their first ones last.
+std::vector<Run> join_runs(std::vector<Run> runs);
 // Runs with one tile a pad, so that no transfer of a group waits for another.
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 
@@ -41,6 +45,7 @@ struct Channel {
     std::vector<Reg> pad, mem, control;  // one of each for every tile of the group
     Reg mem_step = {};                   // bytes of the next step, where steps are not alike
     std::vector<Reg> left = {};          // steps until each jump
+    Reg row_jump = {};                   // bytes of a pad that the next step is more, where jumps have rows
 };
 
 // dst = value + what `plus` names.

@@ -20,7 +20,7 @@ namespace {
 class Turns {
 public:
     Turns(const std::vector<Tile> &tiles, const Machine &machine)
-        : dram_(machine.dram), page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups) {
+        : dram_(machine.dram), page_(machine.dram.row_bytes / 2), groups_(machine.dram.groups), pads_(machine.pad.count) {
         std::map<int, int> count;
         for (const Tile &tile : tiles) turns_.push_back({count[tile.pad]++, tile});
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
@@ -31,6 +31,7 @@ public:
         if (in_loop && page_ > 0 && layout.block <= 1 &&
             begin_apart([this](const Order &order) { return with_branches(order); }))
             return tiles();
+        if (page_ > 0 && !layout.even && layout.block > 1 && are_columns() && align_columns()) return tiles();
         if (at_once && page_ > 0 && layout.block > 1 && !layout.even &&
             begin_apart([this](const Order &order) { return with_code(order); }))
             return tiles();
@@ -220,6 +221,53 @@ private:
         });
     }
 
+    // Where some pads have more columns than others, turns of as many tiles of each soon have other rows in each pad, and every
+    // one of them its own steps. A turn is then the same part of the rows, of neighbouring columns: all parts of the first
+    // columns, then those of the next ones. Every other pad begins with later parts, in pages of another bank group, and comes
+    // to the first ones later. False where turns are such parts anyway.
+    bool align_columns() {
+        constexpr int64_t least_gain = 10;  // one of so many cycles
+        const Tile &first = turns_.front().second;
+        std::map<std::pair<int64_t, int64_t>, Order> turns;  // by column of the pads and row
+        std::map<int, std::pair<int64_t, int64_t>> of_turn;
+        std::set<int64_t> parts;
+        bool aligned = true;
+        for (const auto &[turn, tile] : turns_) {
+            const int64_t from_first = tile.mem - first.mem;
+            const std::pair place(floor_mod(from_first, first.pitch) / (lanes * pads_), floor_div(from_first, first.pitch));
+            std::vector<Tile> &here = turns[place][tile.pad];
+            here.push_back(tile);
+            if (here.size() > 1) return false;
+            aligned = aligned && of_turn.try_emplace(turn, place).first->second == place;
+            parts.insert(place.second);
+        }
+        const size_t count = parts.size();
+        if (aligned || turns.size() % count != 0) return false;
+        turns_.clear();
+        int turn = 0;
+        for (const auto &[place, order] : turns) {
+            for (const auto &[pad, tiles] : order) turns_.emplace_back(turn, tiles.front());
+            turn++;
+        }
+        const Order plain = by_pad();
+        Order best = plain;
+        int64_t least = served(plain) - served(plain) / least_gain;
+        for (size_t ahead = 1; ahead < count; ahead++) {
+            Order parted = plain;
+            for (auto &[pad, tiles] : parted)
+                for (size_t at = 0; pad % 2 == 1 && at + count <= tiles.size(); at += count) {
+                    const auto begin = tiles.begin() + static_cast<std::ptrdiff_t>(at);
+                    std::rotate(begin, begin + static_cast<std::ptrdiff_t>(ahead), begin + static_cast<std::ptrdiff_t>(count));
+                }
+            if (const int64_t cycles = served(parted); cycles < least) {
+                least = cycles;
+                best = std::move(parted);
+            }
+        }
+        take(best);
+        return true;
+    }
+
     // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
     bool meet_in_groups() const {
         const Order tiles = by_pad();
@@ -296,6 +344,7 @@ private:
 
     const Machine::Dram &dram_;
     const int64_t page_, groups_;  // elements of a page
+    const int64_t pads_;
     std::vector<std::pair<int, Tile>> turns_;
 };
 

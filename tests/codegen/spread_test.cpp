@@ -36,6 +36,8 @@ public:
             result = source(0) * (int64_t{1} << op.imm);
         } else if (op.opcode == Opcode::srai_s) {
             result = source(0) >> op.imm;
+        } else if (op.opcode == Opcode::and_s) {
+            result = source(0) & source(1);
         } else {
             FAIL() << "an operation that the test does not know";
         }
@@ -51,6 +53,10 @@ public:
         }
     }
     void set(Reg reg, int64_t value) { values_[reg.id] = value; }
+    void set_constants(const Kernel &kernel) {
+        for (size_t id = 0; id < kernel.registers.size(); id++)
+            if (kernel.registers[id].constant) values_[static_cast<int32_t>(id)] = *kernel.registers[id].constant;
+    }
     int64_t get(Reg reg) { return values_[reg.id]; }
     std::vector<std::pair<int64_t, int64_t>> started;  // pad row, memory; both in bytes
 
@@ -148,6 +154,49 @@ TEST(Spread, StartsHalvesOfGroupsWhereTransfersTakeLonger) {
             groups_of_pad[memory / 2 % c.run.mem_step].push_back(row / 64 / c.run.row_step);
         EXPECT_EQ(groups_of_pad.size(), 4u);
         for (const auto &[pad, groups] : groups_of_pad) EXPECT_EQ(groups, (std::vector<int64_t>{0, 1, 2, 3}));
+    }
+}
+
+// Columns of the same rows, which one bank group serves together: two pads at a time where the loop runs so often that it pays.
+// Each half counts its own steps to the next columns.
+TEST(Spread, ColumnsOfTheSameRowsStartAsHalves) {
+    for (const int64_t runs : {1, 32}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        constexpr int64_t length = 257, rows = 32, groups = 4;
+        const codegen::Run::Jump jump{128 - groups / 2 * rows * length, groups, 1, 100};
+        codegen::Run run{{}, groups, rows, rows * length, 0, {jump}};
+        for (int pad = 0; pad < 4; pad++) run.group.push_back({pad, 0, pad * 32, rows, 32, length});
+        const Channel c = code.channel(f.copy, run);
+        Loop hot;
+        hot.extent = 32;
+        const Reg counter = f.kernel.scalar("counter");
+        constexpr int computes = 48;
+        for (int i = 0; i < computes; i++) hot.body.push_back(value_op(counter, {1, {}}, {counter}));
+        Body body;
+        code.aim(c, true, {}, {}, {}, body);
+        spread(f.kernel, {{c, {}, 0, {}}}, {}, runs, hot, code, body);
+        hot.body.erase(hot.body.begin(), hot.body.begin() + computes);
+        Scalars scalars;
+        scalars.set_constants(f.kernel);
+        for (const Node &node : body) scalars.run(*node.op);
+        for (int64_t i = 0; i < sure_iterations(hot); i++) {
+            const size_t before = scalars.started.size();
+            scalars.iteration(hot.body);
+            if (scalars.started.size() > before) {
+                EXPECT_EQ(scalars.started.size() - before, runs > 1 ? 2u : 4u) << i;
+            }
+        }
+        ASSERT_EQ(scalars.started.size(), 4u * groups);
+        std::multiset<std::pair<int64_t, int64_t>> expected;
+        for (int64_t group = 0; group < groups; group++)
+            for (int64_t pad = 0; pad < 4; pad++) {
+                const bool jumps = group >= groups / 2;
+                expected.insert({(group * rows + (jumps ? jump.rows : 0)) * 64,
+                                 (pad * 32 + group * rows * length + (jumps ? jump.mem : 0)) * 2});
+            }
+        EXPECT_EQ(std::multiset(scalars.started.begin(), scalars.started.end()), expected);
     }
 }
 

@@ -13,8 +13,9 @@
 namespace atalla::codegen {
 namespace {
 
-// Rows of so many elements in columns: each vector of all rows lies in a pad of its own.
-std::vector<Tile> tiles_of_columns(const Machine &machine, int64_t rows, int64_t length, bool even) {
+// Rows of so many elements in columns: each vector of all rows lies in a pad of its own. Boxes of one column, or of all whole
+// vectors.
+std::vector<Tile> tiles_of_columns(const Machine &machine, int64_t rows, int64_t length, bool even, bool together = false) {
     Kernel kernel;
     kernel.machine = &machine;
     const int64_t vectors = (length + 31) / 32;
@@ -24,7 +25,8 @@ std::vector<Tile> tiles_of_columns(const Machine &machine, int64_t rows, int64_t
     kernel.allocations.push_back(allocation);
     Copy copy;
     copy.tensor = copy.allocation = 0;
-    for (int64_t v = 0; v < vectors; v++)
+    if (together) copy.boxes.push_back({0, 0, 32, {{length / 32, rows, 32}, {rows, 1, length}}});
+    for (int64_t v = together ? length / 32 : 0; v < vectors; v++)
         copy.boxes.push_back({rows * v, 32 * v, static_cast<int>(std::min<int64_t>(32, length - 32 * v)), {{rows, 1, length}}});
     kernel.body.push_back(std::move(copy));
     place(kernel, {{"columns", {0, rows, even}}});
@@ -60,6 +62,40 @@ TEST(Turns, KeepTheOrderOfRowsWhereItIsWantedOrChangesNothing) {
             EXPECT_TRUE(first || before->second < tile.row) << rows << " rows of " << length;
             before->second = tile.row;
         }
+    }
+}
+
+// Of 197 elements three pads have two columns and one has one: turns of the same part of the rows, the first columns before the
+// others, so that transfers are two runs, each with one jump of the pads that began later.
+TEST(Turns, PadsOfWhichOneHasFewerColumnsKeepTheSameParts) {
+    const Machine machine = find_machine("ax01");
+    constexpr int64_t rows = 128, length = 197, part = 32;
+    const int64_t page = machine.dram.row_bytes / 2;
+    const std::vector<Tile> tiles = tiles_of_columns(machine, rows, length, false, true);
+    ASSERT_EQ(tiles.size(), 28u);
+    std::set<std::pair<int, int64_t>> moved;
+    const auto part_of = [](const Tile &tile) { return tile.mem / length / part; };
+    for (size_t turn = 0, t = 0; turn < 8; turn++) {
+        const size_t pads = turn < 4 ? 4 : 3;
+        std::set<int64_t> groups;
+        for (size_t i = 0; i < pads; i++, t++) {
+            EXPECT_EQ(tiles[t].pad, static_cast<int>(i));
+            EXPECT_EQ(tiles[t].mem % length / 128, turn < 4 ? 0 : 1) << "column, turn " << turn;
+            EXPECT_EQ(part_of(tiles[t]), (static_cast<int64_t>(turn) + (i % 2 == 1 ? 2 : 0)) % 4) << "turn " << turn;
+            groups.insert(tiles[t].mem / page % machine.dram.groups);
+            moved.insert({tiles[t].pad, tiles[t].row});
+        }
+        EXPECT_EQ(groups.size(), 2u) << "turn " << turn;
+    }
+    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+    const std::vector<codegen::Run> runs = join_runs(one_tile_a_pad(split_rounds(tiles)));
+    ASSERT_EQ(runs.size(), 2u);
+    for (const codegen::Run &run : runs) {
+        EXPECT_EQ(run.count, 4);
+        ASSERT_EQ(run.jumps.size(), 1u);
+        EXPECT_EQ(run.jumps[0].tiles, run.group.size() == 4 ? 0b1010u : 0b010u);
+        EXPECT_EQ(run.jumps[0].mem, -rows * length);
+        EXPECT_EQ(run.jumps[0].rows, -rows);
     }
 }
 
