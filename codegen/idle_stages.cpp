@@ -135,25 +135,28 @@ private:
         if (first - in_front * *in_pad < -allocation.guard_front || last + behind * *in_pad >= rows + allocation.guard_behind)
             return false;
         const bool apart = !slots || allocation.slot_gap > 0;  // from rows of another slot
-        if (!store && apart && (slots || !loads_ahead(access.allocation))) return true;
+        const bool ahead = !store && !slots && loads_ahead(access.allocation);
+        if (!store && apart && !ahead) return true;
         // The nearest row in front and the nearest behind.
         if (apart && lowest == highest && (in_front == 0 || first < *in_pad) && (behind == 0 || last + *in_pad >= rows))
             return true;
-        return (store || slots) && nobody_names(access, *in_pad, in_front, behind, store);
+        return nobody_names(access, *in_pad, in_front, behind, store, ahead);
     }
 
     // Are the rows that an access touches in so many iterations in front of the loop and behind it between those that copies
-    // and operations name? Loads may touch all rows of their slot, and of another one all that transfers do not bring.
-    bool nobody_names(const PadAccess &access, int64_t in_pad, int64_t in_front, int64_t behind, bool store) const {
+    // and operations name? Loads may touch all rows of their slot, and of another one, or where transfers come `ahead`, all
+    // that these do not bring.
+    bool nobody_names(const PadAccess &access, int64_t in_pad, int64_t in_front, int64_t behind, bool store, bool ahead) const {
         const Allocation &allocation = kernel_.allocations[static_cast<size_t>(access.allocation)];
         const bool slots = access.slot.defined();
+        if (ahead && allocation.moved.empty()) return false;
         const auto key = std::tuple(access.allocation, slots, store);
         auto named = named_.find(key);
         if (named == named_.end()) named = named_.emplace(key, named_rows(access.allocation, slots, store)).first;
         if (!named->second) return false;
         const int64_t pad_rows = slots ? allocation.row_in_pad(allocation.slot_rows - 1) + 1 : allocation.rows_per_pad();
         const auto is_free = [&](int64_t pad, int64_t row) {
-            if (!store && row >= 0 && row < pad_rows) return true;
+            if (!store && !ahead && row >= 0 && row < pad_rows) return true;
             if (slots && allocation.slot_gap == 0) row = floor_mod(row, pad_rows);
             return !named->second->contains({pad, row});
         };

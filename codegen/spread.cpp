@@ -307,23 +307,24 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
 // than the loop, which runs so often that their code is little.
 bool walk_together(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t runs, const Loop &hot) {
     constexpr double with_begin = 1.25;
-    constexpr int64_t few_rows = 9, least_runs = 8;
+    constexpr int64_t few_rows = 8, least_runs = 8;
+    if (loads_weights(hot) || runs < least_runs) return false;
     const Machine &machine = *kernel.machine;
     double cycles = 0;
     for (const SpreadTransfer &t : transfers) {
         const std::vector<Tile> &group = t.channel.run.group;
         const Tile &first = group.front();
+        std::set<int> pads;
         const bool are_columns = std::ranges::all_of(group, [&](const Tile &tile) {
-            return tile.rows > 1 && tile.rows == first.rows && tile.pitch == first.pitch &&
+            return pads.insert(tile.pad).second && tile.rows > 1 && tile.rows == first.rows && tile.pitch == first.pitch &&
                    std::abs(tile.mem - first.mem) < tile.pitch;
         });
-        // What they gain is more where one bank group serves all.
         const bool one_group = few_rows * first.pitch < machine.dram.row_bytes / 2;
-        if (!are_columns || runs * (one_group ? machine.dram.groups : 1) < least_runs) return false;
+        if (!are_columns) return false;
         cycles += (one_group ? static_cast<double>(machine.dram.groups) : with_begin) *
                   static_cast<double>(groups_of(t) * beats_of(group, machine));
     }
-    return !loads_weights(hot) && cycles > static_cast<double>(interval_of(kernel, hot) * hot.extent);
+    return cycles > static_cast<double>(interval_of(kernel, hot) * hot.extent);
 }
 
 // Each half is a branch in every iteration, and the last one starts half a distance later. Single groups stay whole.

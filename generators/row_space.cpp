@@ -75,6 +75,18 @@ bool rows_in_columns(const RowShape &shape, const Machine &machine) {
     return shape.part == 0 && machine.timed() && !shape.whole_vectors() && machine.pad.count % shape.vectors() != 0;
 }
 
+int64_t parts_of_columns(const RowShape &shape, const Machine &machine, const Point &point) {
+    constexpr int64_t least_parts = 4;
+    if (!rows_in_columns(shape, machine) || is_beside(point) || point["rows"] < shape.rows ||
+        point["vector_unroll"] < shape.vectors() || point["grouped"] != 0 || shape.vectors() < machine.pad.count)
+        return 1;
+    // Tiles are equal, of more rows than half of what one may have.
+    const int64_t fewest = ceil_div(shape.rows, int64_t{machine.sdma.max_rows});
+    for (int64_t tiles = std::max(fewest, least_parts); tiles <= std::max(fewest + fewest / 2, least_parts); tiles++)
+        if (shape.rows % tiles == 0) return tiles;
+    return 1;
+}
+
 int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point) {
     constexpr int64_t idle_stages = 2, idle_stages_through_pads = 4;
     if (!machine.timed() || is_beside(point) || shape.whole_vectors() || point["vector_unroll"] < shape.vectors() ||
@@ -350,7 +362,8 @@ double row_draft(const RowShape &shape, const Machine &machine, const Point &poi
                                                   (unrolled >= vectors ? blocks * block_cost : 0),
                  bytes = 2 * rows * static_cast<double>(shape.length);
     const double moved = static_cast<double>(1 + cost.row_tensors) * bytes,
-                 first = rows_stream(shape, machine, point) ? 0 : moved / blocks / bytes_per_cycle;
+                 parts = static_cast<double>(parts_of_columns(shape, machine, point)),
+                 first = rows_stream(shape, machine, point) ? 0 : moved / blocks / parts / bytes_per_cycle;
     return start + first + std::max(compute, moved / bytes_per_cycle);
 }
 

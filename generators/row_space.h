@@ -101,6 +101,8 @@ bool numbers_spread(const RowShape &shape, const Point &point);
 int64_t neighbours_of(const RowShape &shape, const Machine &machine, const Point &point);
 // Is all in the pads and one loop over rows, beside which it comes and goes?
 bool rows_stream(const RowShape &shape, const Machine &machine, const Point &point);
+// The same of rows that lie in columns: in so many parts, of which all columns come before the next part's. 1: they do not.
+int64_t parts_of_columns(const RowShape &shape, const Machine &machine, const Point &point);
 // Rows of the pads behind those of a block that end inside a vector, for stages of its loop that run idle: those that are whole
 // vectors have them between blocks, but the lanes behind the last elements of these are filled through all blocks.
 int64_t spare_rows(const RowShape &shape, const Machine &machine, const Point &point);

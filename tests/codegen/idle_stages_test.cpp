@@ -142,6 +142,11 @@ TEST_F(IdleStages, LoadsMayReadOtherRowsOfTheirBuffer) {
     blocks[0].ops.clear();
     kernel.loops[0].arriving = {in};
     EXPECT_FALSE(possible());
+    Allocation &buffer = kernel.allocations[static_cast<size_t>(in)];
+    buffer.moved.assign(static_cast<size_t>(buffer.rows), true);
+    EXPECT_FALSE(possible());
+    buffer.moved.back() = false;
+    EXPECT_TRUE(possible()) << "no transfer brings the row behind the last one";
 }
 
 TEST_F(IdleStages, StoresMayNotReachOtherRowsOfTheirBuffer) {

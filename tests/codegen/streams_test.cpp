@@ -129,6 +129,36 @@ TEST(Streams, RowsComeAndGoBesideTheLoopOverThem) {
         }
 }
 
+// Rows that end inside a vector lie in columns: all columns of the first rows come in front of the loop, those of the next rows
+// beside it, and so results leave. As many columns in each pad, the last of which is shorter; one pad with fewer; an odd number
+// of rows in a tile; few rows, which do not stream.
+TEST(Streams, ColumnsOfTheNextRowsComeBesideTheLoop) {
+    const Machine machine = find_machine("ax01");
+    struct Case {
+        const char *op, *shape;
+        int64_t rows, vectors, stored;
+        bool streams;
+    };
+    for (const Case &c : {Case{"layer_norm", "64x1000,1000,1000", 64, 32, 1, true},
+                          {"softmax", "128x577", 128, 19, 1, true},
+                          {"softmax", "100x1000", 100, 32, 1, true},
+                          {"softmax", "24x300", 24, 10, 0, false}}) {
+        SCOPED_TRACE(fmt::format("{} {}", c.op, c.shape));
+        const Evaluator evaluator(find_operator(c.op).workload({{"shape", c.shape}}), machine);
+        const Point point = {{"rows", c.rows}, {"row_unroll", 1},    {"vector_unroll", c.vectors},
+                             {"reduced", 0},   {"stored", c.stored}, {"grouped", 0},
+                             {"skewed", 0}};
+        EXPECT_EQ(evaluator.verify(point), "");
+        codegen::CompileOptions options;
+        options.dump_after = "overlap";
+        std::string text;
+        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+        evaluator.compile(point, options);
+        EXPECT_EQ(text.find("| scpad.ld X_columns") != std::string::npos, c.streams);
+        EXPECT_EQ(text.find("| scpad.st Y_rows") != std::string::npos, c.streams);
+    }
+}
+
 // Rows of which a group comes in each turn: results leave a few turns later than they could, so that one starts when the last
 // group has come.
 TEST(Streams, AResultLeavesBehindTheLastGroupOfEachLoad) {
