@@ -216,7 +216,7 @@ private:
         const bool in_rounds = streams && !stores.empty() && shares_pads(stores[0]->tiles);
         if (!stores.empty())
             result.emplace(kernel_, rings_, code_, *stores[0],
-                           in_rounds ? rounds_of(*stores[0], *hot_loop) : split_runs(stores[0]->tiles));
+                           in_rounds ? rounds_of(*stores[0], *hot_loop, head) : split_runs(stores[0]->tiles));
         const std::vector<Channel> results = result ? result->channels() : std::vector<Channel>();
         const bool at_once =
             !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
@@ -242,7 +242,7 @@ private:
         std::vector<std::vector<Channel>> load_channels;
         const bool in_nest = hot && has_loop(hot_loop->body) && loads_start_in_nest(loads, *hot_loop);
         for (const Copy *copy : loads) {
-            load_channels.push_back(code_.channels(*copy, streams   ? rounds_of(*copy, *hot_loop)
+            load_channels.push_back(code_.channels(*copy, streams   ? rounds_of(*copy, *hot_loop, head)
                                                           : in_nest ? split_rounds(copy->tiles)
                                                                     : groups_for(*copy, hot_loop)));
             for (const Channel &c : load_channels.back()) transfers.push_back({c, {}, 0, {}});
@@ -378,12 +378,15 @@ private:
     // ---- loads ahead
 
     // Groups that are spread over the hot loop: one tile a pad, so that none waits for another, where it has iterations enough.
-    static std::vector<Run> rounds_of(const Copy &copy, const Loop &hot) {
+    // Runs of which some pads jump share a branch where the hot loop is all there is: in front of other code a longer run of a
+    // result would begin.
+    static std::vector<Run> rounds_of(const Copy &copy, const Loop &hot, const Body &head) {
         constexpr int64_t share = 4;
         const std::vector<Run> rounds = split_rounds(copy.tiles), apart = one_tile_a_pad(rounds);
         int64_t groups = 0;
         for (const Run &run : apart) groups += run.count;
-        return join_runs(share * groups <= sure_iterations(hot) ? apart : rounds);
+        const std::vector<Run> &spread = share * groups <= sure_iterations(hot) ? apart : rounds;
+        return head.empty() ? join_runs(spread) : spread;
     }
 
     // Groups that may start one by one from inside the hot loop are of one tile a pad.
