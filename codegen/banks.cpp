@@ -166,10 +166,16 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     const auto inner = [&](size_t b) {
         return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
     };
+    // What is cleared in some lanes is not read for it.
+    const auto reads_of = [&](const Op &op) {
+        return clears_under_mask(kernel, op) ? std::vector<Reg>{} : codegen::reads_of(op);
+    };
     std::map<Reg, RoleKey> keys;
     std::set<Reg> stored, looped;  // by straight code; used in an inner loop
+    std::set<Reg> cleared;         // by lanes, beside rows of the array
     for (const Block &block : blocks)
         for (const Op &op : block.ops) {
+            if (clears_under_mask(kernel, op)) cleared.insert(op.dst);
             if (inner(static_cast<size_t>(&block - blocks.data()))) {
                 for (Reg r : reads_of(op)) looped.insert(r);
                 looped.insert(op.dst);
@@ -179,7 +185,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             for (Reg r : reads_of(op))
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
             // What clears a register is made of nothing that has a bank, by either unit.
-            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op))
+            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op) && !clears_under_mask(kernel, op))
                 keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
     // Registers of one role that an operation reads together: parts of it that differ.
@@ -291,11 +297,14 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             std::sort(role.banks.begin(), role.banks.end() - rest);
             role.shares.assign(role.banks.size(), 0);
             const size_t even = role.banks.size() - rest;
+            // What lanes clear in a loop would wait to be written behind what is loaded to the last bank all the time.
+            size_t over = 0;
             for (size_t i = 0; i < role.registers.size(); i++) {
-                const size_t at = rest && spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once),
-                                                 static_cast<size_t>(even_room))
-                                      ? even
-                                      : i % even;
+                over += rest &&
+                        spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once), static_cast<size_t>(even_room));
+                const bool last = over > 0 && !cleared.contains(role.registers[i]);
+                over -= last;
+                const size_t at = last ? even : i % even;
                 kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
                 role.shares[at] += 1 / static_cast<double>(role.registers.size());
                 load[role.banks[at]]++;

@@ -374,6 +374,13 @@ bool makes_constant(const Kernel &kernel, const Op &op) {
                        [&](Reg r) { return r.id <= all_lanes.id || kernel.registers[static_cast<size_t>(r.id)].constant; });
 }
 
+bool clears_under_mask(const Kernel &kernel, const Op &op) {
+    Op whole = op;
+    whole.mask = Reg{};
+    whole.keeps_dst = false;
+    return op.mask.defined() && op.keeps_dst && makes_constant(kernel, whole);
+}
+
 bool reads(const Op &op, Reg r) {
     if (!r.defined()) return false;
     if (std::find(op.src.begin(), op.src.end(), r) != op.src.end() || op.mask == r || (op.keeps_dst && op.dst == r))

@@ -38,6 +38,8 @@ void for_each_read(const Op &op, const Visit &visit) {
 std::vector<Reg> reads_of(const Op &op);
 // A whole vector that a lane unit makes of constants alone.
 bool makes_constant(const Kernel &kernel, const Op &op);
+// The same for some lanes of one that keeps the others.
+bool clears_under_mask(const Kernel &kernel, const Op &op);
 // Is a register one of them?
 bool reads(const Op &op, Reg r);
 

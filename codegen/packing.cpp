@@ -11,6 +11,7 @@
 #include "codegen/code_cost.h"
 #include "codegen/constant_units.h"
 #include "codegen/delays.h"
+#include "codegen/first_clears.h"
 #include "codegen/idle_stages.h"
 #include "codegen/late_rows.h"
 #include "codegen/later.h"
@@ -310,11 +311,28 @@ private:
             return options_.turn && can_turn(kernel_, blocks_, b, epilogue);
         };
         const std::set<Reg> masks = shared_masks(kernel_, blocks_, b);
+        if (std::optional<LoopPlan> cleared = plan_with_clears(b, masks, overlap))
+            return plans_.of_loop.emplace(key, std::move(*cleared)).first->second;
         plan.schedule = modulo_schedule(kernel_, plan.graph, kernel_.loops[loop_of(b)], masks, overlap, runs_later);
         space_evenly(b, masks, overlap, plan);
         // Whether a loop turns depends on what the blocks around it hold this time.
         if (!plan.schedule || !plan.schedule->later) plans_.of_loop.emplace(key, plan);
         return plan;
+    }
+
+    // Of a loop whose first iteration clears sums: planned without these, for which its packets have room.
+    std::optional<LoopPlan> plan_with_clears(size_t b, const std::set<Reg> &masks, OverlapIterations overlap) {
+        std::vector<Op> rest = without_first_clears(kernel_, blocks_[b].ops);
+        if (rest.size() == blocks_[b].ops.size()) return std::nullopt;
+        ScheduleGraph graph(kernel_, std::move(rest), loop_of(b));
+        const auto stays = [](const std::vector<Op> &) { return false; };
+        std::optional<ModuloSchedule> schedule =
+            modulo_schedule(kernel_, graph, kernel_.loops[loop_of(b)], masks, overlap, stays);
+        if (!schedule || schedule->stages > 1 || !schedule->deferred.empty()) return std::nullopt;
+        merge_between_rows_and_weights(kernel_, graph);
+        std::optional<ScheduleGraph> whole = with_first_clears(kernel_, graph, blocks_[b].ops, loop_of(b), schedule->interval);
+        if (!whole) return std::nullopt;
+        return LoopPlan{std::move(schedule), std::move(*whole), {}};
     }
 
     // Does a loop run so few times that it matters how many packets come from memory?

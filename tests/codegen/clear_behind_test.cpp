@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/dependence.h"
 #include "codegen/passes.h"
@@ -11,8 +12,9 @@ namespace atalla::codegen {
 namespace {
 
 struct ClearBehind : Fixture, testing::Test {
-    // A loop, in another one, that clears so many sums, adds to them in an inner loop and stores them, one after the other.
-    void body(int sums, bool in_loop = true) {
+    // A loop, in another one, that clears so many sums, adds to them in an inner loop and stores them, one after the other. The
+    // inner loop may read them besides.
+    void body(int sums, bool in_loop = true, bool read = true) {
         const int out = allocation("out", sums);
         const Reg row = vector("row");
         Loop turns, inner;
@@ -20,6 +22,8 @@ struct ClearBehind : Fixture, testing::Test {
         for (int i = 0; i < sums; i++) registers.push_back(vector("sum"));
         for (Reg sum : registers) turns.body.push_back(op(Opcode::sub_vv, sum, {zero_vector, zero_vector}));
         for (Reg sum : registers) inner.body.push_back(op(Opcode::gemm_vv, sum, {row, sum}));
+        for (Reg sum : registers)
+            if (read) inner.body.push_back(op(Opcode::add_vv, vector("other"), {sum, row}));
         turns.body.push_back(std::move(inner));
         for (int i = 0; i < sums; i++) {
             Op store = op(Opcode::vreg_st, Reg{}, {Reg{}, Reg{}, registers[static_cast<size_t>(i)]});
@@ -67,6 +71,33 @@ TEST_F(ClearBehind, ZerosComeFromThePadsWhereStoresLeaveNoRoom) {
         EXPECT_EQ(kernel.body[static_cast<size_t>(i)].op->src[2], zero_vector);
         EXPECT_TRUE(is_zeros(*kernel.body[static_cast<size_t>(i)].op));
     }
+}
+
+// Sums that rows of the array alone change are cleared beside these, in the first iteration of the inner loop.
+TEST_F(ClearBehind, OthersAreClearedInsideUnderAMaskOfTheFirstIteration) {
+    constexpr int sums = 220, inside_loop = 110;
+    body(sums, true, false);
+    EXPECT_EQ(kernel.allocations.size(), 1u) << "nothing is loaded";
+    std::set<Reg> cleared;
+    Reg first;
+    for (const Node &node : inside(turn())) {
+        if (!clears_under_mask(kernel, *node.op)) continue;
+        EXPECT_TRUE(!first.defined() || node.op->mask == first);
+        first = node.op->mask;
+        cleared.insert(node.op->dst);
+    }
+    EXPECT_EQ(cleared.size(), static_cast<size_t>(inside_loop));
+    const auto sets = [&](const Body &body, int32_t lanes) {
+        return std::ranges::count_if(body, [&](const Node &node) {
+            return node.op && node.op->opcode == Opcode::mv_stm && node.op->dst == first &&
+                   (lanes == 0 ? node.op->src[0] == zero_scalar : kernel.registers[node.op->src[0].id].constant == lanes);
+        });
+    };
+    EXPECT_EQ(sets(turn(), -1), 1);
+    EXPECT_EQ(sets(inside(turn()), 0), 1);
+    for (const Node &node : turn())
+        if (node.op && makes_constant(kernel, *node.op)) EXPECT_TRUE(cleared.insert(node.op->dst).second) << "once";
+    EXPECT_EQ(cleared.size(), static_cast<size_t>(sums));
 }
 
 // Their code stays in the instruction cache.
