@@ -389,7 +389,7 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             const auto layout = wanted.find(allocation.name);
             const auto ordered = [&](bool free) {
                 return in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{}, free,
-                                node.copy->any_order);
+                                node.copy->any_order, node.copy->load);
             };
             std::vector<Tile> tiles = ordered(at_once.contains(node.copy.get()));
             // Results that need several loops leave all together, too: what goes one by one, from inside of a loop, is one.

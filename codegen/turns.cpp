@@ -26,14 +26,15 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    // What in_turns() says of `at_once` and `in_loop`.
-    std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop) {
-        if (in_loop && page_ > 0 && layout.block <= 1 &&
-            begin_apart([this](const Order &order) { return with_branches(order); }))
-            return tiles();
+    // What in_turns() says of `at_once`, `in_loop` and `load`.
+    std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop, bool load) {
+        const auto code = [this](const Order &order) { return with_code(order); };
+        const auto banks = [this](const Order &order) { return with_banks(order); };
+        const auto branches = [this](const Order &order) { return with_branches(order); };
+        if (in_loop && page_ > 0 && layout.block <= 1 && begin_apart(branches, branches, {by_pad()})) return tiles();
         if (page_ > 0 && !layout.even && layout.block > 1 && are_columns() && align_columns()) return tiles();
         if (at_once && page_ > 0 && layout.block > 1 && !layout.even &&
-            begin_apart([this](const Order &order) { return with_code(order); }))
+            (load ? begin_apart(code, banks, {by_pad(), along_memory()}) : begin_apart(code, code, {by_pad()})))
             return tiles();
         if (layout.even && inside_pages()) begin_in_other_banks();
         if (inside_pages()) {
@@ -70,36 +71,48 @@ private:
         for (auto &[turn, tile] : turns_) tile = order.at(tile.pad)[next[tile.pad]++];
     }
 
-    // Every other pad begins with later turns, in pages of another bank group, and takes the first ones last, where that is
-    // worth the loops that the jump costs.
-    template <class Cost>
-    bool begin_apart(Cost cost) {
+    // The tiles of each pad one behind the other in memory: those of a page follow each other.
+    Order along_memory() const {
+        Order all = by_pad();
+        for (auto &[pad, of_pad] : all) std::ranges::stable_sort(of_pad, {}, &Tile::mem);
+        return all;
+    }
+
+    // Every other pad begins with later turns of one of these orders, the first of which is that of the tiles, in pages of
+    // another bank group, and takes the first ones last, where that is worth the loops that the jump costs. Of the ways to do
+    // it the one that `best_of` says takes least.
+    template <class Cost, class BestOf>
+    bool begin_apart(Cost cost, BestOf best_of, const std::vector<Order> &orders) {
         constexpr int64_t least_gain = 8;  // one of so many cycles
         constexpr size_t furthest = 64;
-        const Order plain = by_pad();
+        const Order &plain = orders.front();
         if (plain.size() < 2) return false;
-        int64_t least = cost(plain);
-        least -= least / least_gain;
+        const int64_t crowded = cost(plain), most = crowded - crowded / least_gain;
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
         std::optional<Order> best;
-        for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
-            auto apart = plain;
-            bool other = false;
-            for (auto &[pad, of_pad] : apart) {
-                if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
-                other = !other;
+        int64_t least = 0;
+        for (const Order &order : orders)
+            for (size_t ahead = 1; ahead < std::min(turns, furthest); ahead++) {
+                auto apart = order;
+                bool other = false;
+                for (auto &[pad, of_pad] : apart) {
+                    if (other) std::ranges::rotate(of_pad, of_pad.begin() + static_cast<std::ptrdiff_t>(ahead % of_pad.size()));
+                    other = !other;
+                }
+                if (cost(apart) >= most) continue;
+                if (const int64_t cycles = best_of(apart); !best || cycles < least) {
+                    least = cycles;
+                    best = std::move(apart);
+                }
             }
-            if (const int64_t cycles = cost(apart); cycles < least) {
-                least = cycles;
-                best = std::move(apart);
-            }
-        }
         take(best ? *best : plain);
         return best.has_value();
     }
     // The cycles of tiles in an order, which they are left in, with those of the loops over them.
     int64_t with_code(const Order &order) { return row_cycles * served(order) + of_loops(order); }
+    // The same between what bank groups and what banks say, which opens of pages hide in part.
+    int64_t with_banks(const Order &order) { return (row_cycles * served(order) + of_banks(order)) / 2 + of_loops(order); }
     // The same where each run is a branch in a loop that computes, which starts a tile of each pad at the most.
     int64_t with_branches(const Order &order) {
         constexpr int64_t cycles_of_a_branch = 60, never = INT64_MAX / 2;
@@ -351,8 +364,8 @@ private:
 }  // namespace
 
 std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
-                           bool in_loop) {
-    return Turns(tiles, machine).in_order(layout, at_once, in_loop);
+                           bool in_loop, bool load) {
+    return Turns(tiles, machine).in_order(layout, at_once, in_loop, load);
 }
 
 }  // namespace atalla::codegen

@@ -195,6 +195,41 @@ TEST(Turns, TilesInAnyOrderBeginApart) {
     }
 }
 
+// Parts of an image, each in a pad: rows of several tiles. All parts lie in one bank group for most of the time.
+TEST(Turns, TilesOfAPageFollowEachOther) {
+    const Machine machine = find_machine("ax01-psum");
+    const int64_t page = machine.dram.row_bytes / 2;
+    constexpr int64_t parts = 4, rows = 8, columns = 112, stored = 120, part = rows * stored, apart = 7 * columns * 32;
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "parts";
+    allocation.rows = parts * part;
+    kernel.allocations.push_back(allocation);
+    Copy copy;
+    copy.tensor = copy.allocation = 0;
+    copy.boxes.push_back({0, 0, 32, {{parts, part, apart}, {rows, stored, columns * 32}, {columns, 1, 32}}});
+    kernel.body.push_back(std::move(copy));
+    place(kernel, {{"parts", {0, part}}});
+    const std::vector<Tile> &tiles = kernel.body[0].copy->tiles;
+    ASSERT_EQ(tiles.size() % parts, 0u);
+    std::map<int, int64_t> last;
+    size_t jumps = 0, mixed = 0;
+    for (size_t first = 0; first < tiles.size(); first += parts) {
+        std::map<int64_t, int> groups;
+        for (size_t t = first; t < first + parts; t++) {
+            const Tile &tile = tiles[t];
+            const auto [before, begins] = last.try_emplace(tile.pad, tile.mem);
+            jumps += !begins && tile.mem < before->second;
+            before->second = tile.mem;
+            groups[tile.mem / page % machine.dram.groups]++;
+        }
+        mixed += groups.size() > 1;
+    }
+    EXPECT_LE(jumps, 2u) << "from the end of every other part to its start";
+    EXPECT_GE(4 * mixed, 3 * tiles.size() / parts);
+}
+
 // Parts of a result, rows of places with a place more between them, so that it leaves in two loops, all at once: its pads begin
 // apart, as those of a load do.
 TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
