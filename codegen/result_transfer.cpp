@@ -10,6 +10,9 @@ namespace atalla::codegen {
 
 namespace {
 
+// In which the engines are busy with what has just started.
+constexpr int64_t busy_iterations = 2;
+
 // Are there branches out of line that count on all iterations but one of a result?
 bool counts_sides(const Loop &hot) {
     return std::any_of(hot.body.begin(), hot.body.end(),
@@ -177,6 +180,10 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
     }
     // Out of line are the starts alone: the transfers before have been waited for.
     append_ops(aims, out);
+    if (const std::vector<Channel> rounds = in_rounds(*hot); rounds.size() > 1 && !counts_sides(*hot)) {
+        start_rounds(rounds, 0, *hot, out);
+        return;
+    }
     // Other transfers that go from inside this loop wait until this one has: one start an iteration. Those that count the
     // same groups share their condition.
     std::map<int, Reg> conditions;
@@ -199,21 +206,42 @@ void ResultTransfer::issue_pending(Loop *hot, Body &out) const {
 }
 
 bool ResultTransfer::issue_late(Loop *hot, int64_t others, Body &out) const {
-    constexpr int64_t busy_iterations = 2;
     const int64_t first = others > 1 ? std::min(busy_iterations, others / 2) : busy_iterations;
     if (groups_ > 1 || hot == nullptr || has_loop(hot->body) || sure_iterations(*hot) < 2 || counts_sides(*hot)) return false;
-    Channel all{&copy_, {}, {}, {}, {}};
-    for (const Channel &c : channels_) {
-        if (c.run.count > 1) return false;
-        all.run.group.insert(all.run.group.end(), c.run.group.begin(), c.run.group.end());
-        all.pad.insert(all.pad.end(), c.pad.begin(), c.pad.end());
-        all.mem.insert(all.mem.end(), c.mem.begin(), c.mem.end());
-        all.control.insert(all.control.end(), c.control.begin(), c.control.end());
-    }
-    if (all.pad.size() > most_side_operations) return false;
+    const std::vector<Channel> rounds = in_rounds(*hot);
+    if (rounds.empty()) return false;
     aim_before(out);
-    start_late(kernel_, {all, pending_, 0, {}}, std::min(first, sure_iterations(*hot) - 1), *hot, code_, out);
+    start_rounds(rounds, first, *hot, out);
     return true;
+}
+
+std::vector<Channel> ResultTransfer::in_rounds(const Loop &hot) const {
+    // The code of another round comes from memory in each turn.
+    constexpr int64_t many_iterations = 48;
+    const bool apart = sure_iterations(hot) >= many_iterations;
+    std::vector<Channel> rounds;
+    size_t transfers = 0;
+    for (const Channel &c : channels_) {
+        if (c.run.count > 1) return {};
+        for (size_t i = 0; i < c.pad.size(); i++, transfers++) {
+            const auto has_pad = [&](const Tile &tile) { return apart && tile.pad == c.run.group[i].pad; };
+            auto round = std::ranges::find_if(
+                rounds, [&](const Channel &other) { return std::ranges::none_of(other.run.group, has_pad); });
+            if (round == rounds.end()) round = rounds.insert(round, Channel{&copy_, {}, {}, {}, {}});
+            round->run.group.push_back(c.run.group[i]);
+            round->pad.push_back(c.pad[i]);
+            round->mem.push_back(c.mem[i]);
+            round->control.push_back(c.control[i]);
+        }
+    }
+    return transfers > most_side_operations ? std::vector<Channel>{} : rounds;
+}
+
+void ResultTransfer::start_rounds(const std::vector<Channel> &rounds, int64_t first, Loop &hot, Body &out) const {
+    for (const Channel &round : rounds) {
+        start_late(kernel_, {round, pending_, 0, {}}, std::min(first, sure_iterations(hot) - 1), hot, code_, out);
+        first += busy_iterations;
+    }
 }
 
 void ResultTransfer::start_last(bool armed, Body &out) const {

@@ -51,6 +51,11 @@ public:
 private:
     Reg current() const { return rings_.slot(copy_.allocation); }
     void remember(Body &out) const;
+    // Its transfers as rounds of one for each pad, whose second one would wait for its first, or as one where the hot loop has
+    // few iterations; none where a transfer has several groups, or there are too many for code out of line.
+    std::vector<Channel> in_rounds(const Loop &hot) const;
+    // Each in an iteration of its own, from this one on.
+    void start_rounds(const std::vector<Channel> &rounds, int64_t first, Loop &hot, Body &out) const;
 
     Kernel &kernel_;
     Rings &rings_;

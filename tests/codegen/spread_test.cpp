@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "codegen/result_transfer.h"
 #include "codegen/rings.h"
 #include "codegen/spread.h"
 #include "codegen/transfer_code.h"
@@ -606,6 +607,36 @@ TEST(LateStart, IsOnceAndInTheIterationThatIsNamed) {
             scalars.iteration(hot.body);
         }
         EXPECT_EQ(scalars.started.size(), armed ? 4u : 0u);
+    }
+}
+
+// For a pad's second transfer the code would stand still until its first has ended.
+TEST(LateStart, TransfersOfAResultGoInRoundsOfOneForEachPad) {
+    for (const int64_t iterations : {20, 60}) {
+        Fixture f;
+        Rings rings(f.kernel, false);
+        TransferCode code(f.kernel, rings);
+        f.copy.load = false;
+        f.copy.tiles = {{0, 0, 0, 8, 32, 1024}, {1, 0, 8192, 8, 32, 1024}, {0, 8, 32768, 4, 32, 1024}};
+        const ResultTransfer result(f.kernel, rings, code, f.copy, split_runs(f.copy.tiles));
+        Loop hot;
+        hot.extent = iterations;
+        Body body;
+        result.issue_pending(&hot, body);
+        if (iterations == 20) {
+            ASSERT_EQ(hot.body.size(), 1u) << "little code for few iterations";
+            continue;
+        }
+        Scalars scalars;
+        scalars.set(result.pending(), 1);
+        for (const Node &node : body)
+            if (!node.op->fence) scalars.run(*node.op);
+        std::vector<size_t> started;
+        for (int i = 0; i < 4; i++) {
+            scalars.iteration(hot.body);
+            started.push_back(scalars.started.size());
+        }
+        EXPECT_EQ(started, (std::vector<size_t>{2, 2, 3, 3}));
     }
 }
 
