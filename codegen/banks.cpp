@@ -166,16 +166,19 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     const auto inner = [&](size_t b) {
         return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
     };
-    // What is cleared in some lanes is not read for it.
-    const auto reads_of = [&](const Op &op) {
-        return clears_under_mask(kernel, op) ? std::vector<Reg>{} : codegen::reads_of(op);
-    };
+    std::set<Reg> sums;  // of rows of the array
+    for (const Block &block : blocks)
+        for (const Op &op : block.ops)
+            if (op.opcode == Opcode::gemm_vv && op.src[1] == op.dst) sums.insert(op.dst);
+    // A sum that is cleared in some lanes is not read for it.
+    const auto clears_sum = [&](const Op &op) { return sums.contains(op.dst) && clears_under_mask(kernel, op); };
+    const auto reads_of = [&](const Op &op) { return clears_sum(op) ? std::vector<Reg>{} : codegen::reads_of(op); };
     std::map<Reg, RoleKey> keys;
     std::set<Reg> stored, looped;  // by straight code; used in an inner loop
     std::set<Reg> cleared;         // by lanes, beside rows of the array
     for (const Block &block : blocks)
         for (const Op &op : block.ops) {
-            if (clears_under_mask(kernel, op)) cleared.insert(op.dst);
+            if (clears_sum(op)) cleared.insert(op.dst);
             if (inner(static_cast<size_t>(&block - blocks.data()))) {
                 for (Reg r : reads_of(op)) looped.insert(r);
                 looped.insert(op.dst);
@@ -185,7 +188,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
             for (Reg r : reads_of(op))
                 if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
             // What clears a register is made of nothing that has a bank, by either unit.
-            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op) && !clears_under_mask(kernel, op))
+            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op) && !clears_sum(op))
                 keys[op.dst].writers.insert(static_cast<int>(op.opcode));
         }
     // Registers of one role that an operation reads together: parts of it that differ.
