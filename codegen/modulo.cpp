@@ -111,9 +111,16 @@ int ModuloScheduler::least_interval(ScheduleGraph &graph, const std::vector<int>
     packed_ = 0;
     evicting_ = false;
     int found = 0;
-    for (int interval = least; interval <= most && found == 0; interval += 1 + (interval - least) / 8)
-        if (std::ranges::any_of(spreads, [&](bool spread) { return fits(graph, window, interval, packed_, spread); }))
-            found = interval;
+    const auto any_fits = [&](int interval) {
+        return std::ranges::any_of(spreads, [&](bool spread) { return fits(graph, window, interval, packed_, spread); });
+    };
+    for (int interval = least; interval <= most && found == 0; interval += 1 + (interval - least) / 8) {
+        if (any_fits(interval)) found = interval;
+        // Where rows wait for nothing but weights, what is added to them may come with them.
+        with_rows_ = found == 0 && overlapping && visit;
+        if (with_rows_ && any_fits(interval)) found = interval;
+        with_rows_ = false;
+    }
     if (found == least || !can_evict(graph)) return found;
     constexpr int least_gain = 50;  // one of so many cycles: placed once, operations wait a little less for each other
     const int shorter = interval_with_evictions(graph, window, least, found > 0 ? found - found / least_gain : most + 1);
@@ -365,7 +372,7 @@ std::optional<int> ModuloScheduler::row_is_there(const ScheduleGraph &graph, int
 
 bool ModuloScheduler::place_with_row(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval,
                                      int start) const {
-    if (!overlapping_ || !loads_weights_ || graph.ops[i].opcode != Opcode::vreg_ld) return false;
+    if (!with_rows_ || graph.ops[i].opcode != Opcode::vreg_ld) return false;
     const std::optional<int> there = row_is_there(graph, i);
     if (!there) return false;
     const auto [first, last] = room(graph, i, window, interval, start - waits_for_end(graph, i));
@@ -447,7 +454,6 @@ bool ModuloScheduler::place_between(ScheduleGraph &graph, ResourceTable &table, 
 
 void ModuloScheduler::order_operations(const ScheduleGraph &graph, bool overlapping) {
     overlapping_ = overlapping;
-    loads_weights_ = std::ranges::any_of(graph.ops, [](const Op &op) { return op.opcode == Opcode::lw_vi; });
     longest_ = graph.height.empty() ? 0 : *std::max_element(graph.height.begin(), graph.height.end());
     chains_ = find_chains(kernel_, graph, overlapping);
     made_weights_ = overlapping ? find_made_weights(graph) : std::vector<int>{};

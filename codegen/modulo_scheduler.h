@@ -68,8 +68,7 @@ private:
     // When a load has to start to be there with a row of the array that the same operation reads, as a sum does; nothing if
     // there is none that is placed.
     std::optional<int> row_is_there(const ScheduleGraph &graph, int i) const;
-    // Of a loop that loads weights, where rows wait for nothing but these, such a load comes then, or as little earlier as
-    // there is room.
+    // Such a load comes then, or as little earlier as there is room.
     bool place_with_row(ScheduleGraph &graph, ResourceTable &table, int i, int window, int interval, int start) const;
     // Gives every operation of a chain a cycle, from the first start that leaves room for all of them on.
     bool place_somewhere(ScheduleGraph &graph, ResourceTable &table, const std::vector<int> &chain,
@@ -202,8 +201,8 @@ private:
     bool evicting_ = false;          // was the shortest interval found by evictions?
     bool displacing_ = false;        // do operations take the cycles of others?
     bool overlapping_ = false;       // may an operation be in another stage than the first?
-    bool loads_weights_ = false;
-    int longest_ = 0;  // greatest height
+    bool with_rows_ = false;         // do loads come with the rows that are added to them?
+    int longest_ = 0;                // greatest height
 };
 
 }  // namespace atalla::codegen

@@ -237,7 +237,7 @@ private:
     // Where some pads have more columns than others, turns of as many tiles of each soon have other rows in each pad, and every
     // one of them its own steps. A turn is then the same part of the rows, of neighbouring columns: all parts of the first
     // columns, then those of the next ones. Every other pad begins with later parts, in pages of another bank group, and comes
-    // to the first ones later. False where turns are such parts anyway.
+    // to the first ones later. False where turns are such parts anyway, or would be more than there are tiles in a pad.
     bool align_columns() {
         constexpr int64_t least_gain = 10;  // one of so many cycles
         const Tile &first = turns_.front().second;
@@ -255,7 +255,8 @@ private:
             parts.insert(place.second);
         }
         const size_t count = parts.size();
-        if (aligned || turns.size() % count != 0) return false;
+        const auto most = static_cast<size_t>(turns_.back().first) + 1;  // tiles in a pad
+        if (aligned || turns.size() != most || most % count != 0) return false;
         turns_.clear();
         int turn = 0;
         for (const auto &[place, order] : turns) {
