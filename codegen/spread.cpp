@@ -301,10 +301,10 @@ void start_halves(std::vector<SpreadTransfer> &transfers, std::vector<Times> &ti
     times = std::move(parts_times);
 }
 
-// Are the tiles of all groups columns of the same rows, which walk through the pages of the DRAM together? One bank group
-// serves them at a time, or both where a page has few rows, of which one engine is ahead of another. Halves that start apart
-// are in different pages, and while the engines of one begin the other has something to move: that pays where they take longer
-// than the loop, which runs so often that their code is little.
+// Are the tiles of all groups neighbouring columns of the same rows, which walk through the pages of the DRAM together? One
+// bank group serves them at a time, or both where a page has few rows, of which one engine is ahead of another. Halves that
+// start apart are in different pages, and while the engines of one begin the other has something to move: that pays where they
+// take longer than the loop, which runs so often that their code is little.
 bool walk_together(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t runs, const Loop &hot) {
     constexpr double with_begin = 1.25;
     constexpr int64_t few_rows = 8, least_runs = 8;
@@ -317,7 +317,7 @@ bool walk_together(const Kernel &kernel, const std::vector<SpreadTransfer> &tran
         std::set<int> pads;
         const bool are_columns = std::ranges::all_of(group, [&](const Tile &tile) {
             return pads.insert(tile.pad).second && tile.rows > 1 && tile.rows == first.rows && tile.pitch == first.pitch &&
-                   std::abs(tile.mem - first.mem) < tile.pitch;
+                   std::abs(tile.mem - first.mem) < std::min<int64_t>(tile.pitch, lanes * machine.pad.count);
         });
         const bool one_group = few_rows * first.pitch < machine.dram.row_bytes / 2;
         if (!are_columns) return false;

@@ -35,10 +35,6 @@ Run longest_run(const std::vector<Tile> &tiles, size_t first, size_t period) {
     return run;
 }
 
-}  // namespace
-
-namespace {
-
 bool jumps(const Run &run, size_t tile) {
     return std::ranges::any_of(run.jumps, [&](const Run::Jump &jump) { return (jump.tiles >> tile & 1u) != 0; });
 }
