@@ -155,10 +155,13 @@ private:
     // Branches that do not reach their block out of line go to a jump that does: behind their own block, in front of it, or, if
     // both are too far, right behind the branch.
     void add_islands() {
-        constexpr int64_t room_for_others = 8;  // jumps
+        constexpr int64_t least_room = 8;  // jumps
         const size_t blocks = blocks_.size();
+        std::map<int, int64_t> ways;  // from each block
+        for (const Block &block : blocks_) ways[block.from_block]++;
         for (size_t o = 0; o < blocks; o++) {
             if (blocks_[o].from_block < 0) continue;
+            const int64_t room_for_others = std::max(least_room, ways[blocks_[o].from_block]);
             const ProgramLayout layout = lay_out(blocks_);
             const int from = blocks_[o].from_block, packet = blocks_[o].from_packet;
             const int64_t offset = layout.start[o] - (layout.start[from] + packet * packet_bytes);

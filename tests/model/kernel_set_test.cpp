@@ -33,7 +33,7 @@ protected:
     const Machine machine = find_machine("ax01");
     const Operator &op = find_operator("softmax");
     // The draft's third schedule of it takes fewer cycles than the first two.
-    const PlacedNode softmax = node({64, 300});
+    const PlacedNode softmax = node({64, 200});
 };
 
 TEST_F(Prices, QuickOnesAreOfFewerSchedules) {
