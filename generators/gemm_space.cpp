@@ -485,8 +485,9 @@ std::string gemm_words(const GemmShape &shape, const Machine &machine, const Poi
     const GemmPlan plan(shape, machine, point);
     std::string text = plan.row_blocks == 1 ? fmt::format("all {} rows in one block", plan.rows)
                                             : fmt::format("{} blocks of {} rows", plan.row_blocks, plan.rows);
-    text += plan.sums_in_registers ? ", sums in registers"
-                                   : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
+    text += plan.streamed            ? ", sums of all columns in the pads"
+            : plan.sums_in_registers ? ", sums in registers"
+                                     : fmt::format(", sums in the pads, {} rows unrolled", point["row_unroll"]);
     if (plan.pass < plan.rows) text += fmt::format(", {} rows at a time through the pads", plan.pass);
     if (point["k_ends_apart"]) text += ", the first and the last k tile apart";
     if (plan.slots == 1 && machine.timed())
