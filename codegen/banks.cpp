@@ -169,7 +169,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     std::set<Reg> sums;  // of rows of the array
     for (const Block &block : blocks)
         for (const Op &op : block.ops)
-            if (op.opcode == Opcode::gemm_vv && op.src[1] == op.dst) sums.insert(op.dst);
+            if (adds_to_sum(op)) sums.insert(op.dst);
     // A sum that is cleared in some lanes is not read for it.
     const auto clears_sum = [&](const Op &op) { return sums.contains(op.dst) && clears_under_mask(kernel, op); };
     const auto reads_of = [&](const Op &op) { return clears_sum(op) ? std::vector<Reg>{} : codegen::reads_of(op); };

@@ -111,7 +111,7 @@ private:
             if (!node.op) return;
             count(node, mentioned);
             rows += node.op->opcode == Opcode::gemm_vv;
-            if (node.op->opcode == Opcode::gemm_vv && node.op->src[1] == node.op->dst) sums.insert(node.op->dst.id);
+            if (adds_to_sum(*node.op)) sums.insert(node.op->dst.id);
         }
         std::erase_if(sums, [&](int32_t id) {
             return mentioned[id] != 2 || std::ranges::none_of(clears, [&](const Op &clear) { return clear.dst.id == id; });

@@ -38,7 +38,9 @@ void for_each_read(const Op &op, const Visit &visit) {
 std::vector<Reg> reads_of(const Op &op);
 // A whole vector that a lane unit makes of constants alone.
 bool makes_constant(const Kernel &kernel, const Op &op);
-// The same for some lanes of one that keeps the others.
+// Does a row of the array add to a sum that keeps its register?
+inline bool adds_to_sum(const Op &op) { return op.opcode == Opcode::gemm_vv && op.src[1] == op.dst; }
+// A constant for some lanes of a register that keeps the others.
 bool clears_under_mask(const Kernel &kernel, const Op &op);
 // Is a register one of them?
 bool reads(const Op &op, Reg r);

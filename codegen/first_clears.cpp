@@ -6,6 +6,7 @@
 #include <ranges>
 #include <set>
 
+#include "codegen/dependence.h"
 #include "codegen/resources.h"
 
 namespace atalla::codegen {
@@ -19,7 +20,7 @@ std::vector<bool> first_clears(const Kernel &kernel, const std::vector<Op> &ops)
     for (size_t i = 0; i < ops.size(); i++) {
         const Op &op = ops[i];
         if (op.opcode == Opcode::mv_stm && op.src[0] == zero_scalar) emptied[op.dst] = i;
-        if (op.opcode == Opcode::gemm_vv && op.src[1] == op.dst) sums.insert(op.dst);
+        if (adds_to_sum(op)) sums.insert(op.dst);
     }
     std::vector<bool> found(ops.size(), false);
     for (size_t i = 0; i < ops.size(); i++) {

@@ -611,7 +611,7 @@ private:
     // Does DRAM have about as much to do behind the loop, for its results?
     bool leaves_much() const {
         int64_t come = 0, leave = 0;
-        for (const Streamed &s : loads_) come += beats_of(s.copy->tiles, *kernel_.machine);
+        for (const Streamed &s : loads_) come += beats_of_all(s);
         for (size_t i = at_; i < kernel_.body.size(); i++)
             if (const Node &node = kernel_.body[i]; node.copy && !node.copy->load && accesses(hot_.body, node.copy->allocation))
                 leave += beats_of(node.copy->tiles, *kernel_.machine);

@@ -13,24 +13,39 @@
 namespace atalla::codegen {
 namespace {
 
+// The tiles of a copy to or from a buffer of so many rows in the order in which they are moved: in front of all loops, or
+// inside of one.
+std::vector<Tile> placed(const Machine &machine, int64_t rows, Copy copy, const PadLayout &layout, bool in_loop = false) {
+    Kernel kernel;
+    kernel.machine = &machine;
+    Allocation allocation;
+    allocation.name = "rows";
+    allocation.rows = rows;
+    kernel.allocations.push_back(allocation);
+    copy.tensor = copy.allocation = 0;
+    if (in_loop) {
+        kernel.loops.push_back({"around", 2, -1, kernel.scalar("around")});
+        Loop loop;
+        loop.id = 0;
+        loop.extent = 2;
+        loop.body.push_back(std::move(copy));
+        kernel.body.push_back(std::move(loop));
+    } else {
+        kernel.body.push_back(std::move(copy));
+    }
+    place(kernel, {{"rows", layout}});
+    return in_loop ? kernel.body[0].loop->body[0].copy->tiles : kernel.body[0].copy->tiles;
+}
+
 // Rows of so many elements in columns: each vector of all rows lies in a pad of its own. Boxes of one column, or of all whole
 // vectors.
 std::vector<Tile> tiles_of_columns(const Machine &machine, int64_t rows, int64_t length, bool even, bool together = false) {
-    Kernel kernel;
-    kernel.machine = &machine;
     const int64_t vectors = (length + 31) / 32;
-    Allocation allocation;
-    allocation.name = "columns";
-    allocation.rows = rows * vectors;
-    kernel.allocations.push_back(allocation);
     Copy copy;
-    copy.tensor = copy.allocation = 0;
     if (together) copy.boxes.push_back({0, 0, 32, {{length / 32, rows, 32}, {rows, 1, length}}});
     for (int64_t v = together ? length / 32 : 0; v < vectors; v++)
         copy.boxes.push_back({rows * v, 32 * v, static_cast<int>(std::min<int64_t>(32, length - 32 * v)), {{rows, 1, length}}});
-    kernel.body.push_back(std::move(copy));
-    place(kernel, {{"columns", {0, rows, even}}});
-    return kernel.body[0].copy->tiles;
+    return placed(machine, rows * vectors, copy, {0, rows, even});
 }
 
 TEST(Turns, EveryOtherPadBeginsWithRowsOfAnotherBankGroup) {
@@ -102,27 +117,9 @@ TEST(Turns, PadsOfWhichOneHasFewerColumnsKeepTheSameParts) {
 // Planes of four pages, one in each of three pads, which all begin in one bank group.
 std::vector<Tile> tiles_of_planes(const Machine &machine, bool in_loop) {
     constexpr int64_t planes = 3, rows = 512;
-    Kernel kernel;
-    kernel.machine = &machine;
-    Allocation allocation;
-    allocation.name = "planes";
-    allocation.rows = planes * rows;
-    kernel.allocations.push_back(allocation);
     Copy copy;
-    copy.tensor = copy.allocation = 0;
     copy.boxes.push_back({0, 0, 32, {{planes, rows, rows * 32}, {rows, 1, 32}}});
-    if (in_loop) {
-        kernel.loops.push_back({"around", 2, -1, kernel.scalar("around")});
-        Loop loop;
-        loop.id = 0;
-        loop.extent = 2;
-        loop.body.push_back(std::move(copy));
-        kernel.body.push_back(std::move(loop));
-    } else {
-        kernel.body.push_back(std::move(copy));
-    }
-    place(kernel, {{"planes", {0, rows}}});
-    return in_loop ? kernel.body[0].loop->body[0].copy->tiles : kernel.body[0].copy->tiles;
+    return placed(machine, planes * rows, copy, {0, rows}, in_loop);
 }
 
 // In front of all loops a pad begins later and takes its first tiles last; inside of one it is ahead for some turns.
@@ -159,20 +156,11 @@ TEST(Turns, TilesInAnyOrderBeginApart) {
     const Machine machine = find_machine("ax01");
     const int64_t page = machine.dram.row_bytes / 2, pads = machine.pad.count;
     const auto tiles_of_row = [&](int64_t length, bool any_order) {
-        Kernel kernel;
-        kernel.machine = &machine;
-        Allocation allocation;
-        allocation.name = "row";
-        allocation.rows = (length + 31) / 32;
-        kernel.allocations.push_back(allocation);
         Copy copy;
-        copy.tensor = copy.allocation = 0;
         copy.boxes.push_back({0, 0, 32, {{length / 32, 1, 32}}});
         if (length % 32 > 0) copy.boxes.push_back({length / 32, length / 32 * 32, static_cast<int>(length % 32), {{1, 1, 1}}});
         copy.any_order = any_order;
-        kernel.body.push_back(std::move(copy));
-        place(kernel, {});
-        return kernel.body[0].copy->tiles;
+        return placed(machine, (length + 31) / 32, copy, {});
     };
     for (const int64_t length : {int64_t{32000}, int64_t{7 * 4096 + 2048 + 5}}) {
         SCOPED_TRACE(length);
@@ -200,18 +188,9 @@ TEST(Turns, TilesOfAPageFollowEachOther) {
     const Machine machine = find_machine("ax01-psum");
     const int64_t page = machine.dram.row_bytes / 2;
     constexpr int64_t parts = 4, rows = 8, columns = 112, stored = 120, part = rows * stored, apart = 7 * columns * 32;
-    Kernel kernel;
-    kernel.machine = &machine;
-    Allocation allocation;
-    allocation.name = "parts";
-    allocation.rows = parts * part;
-    kernel.allocations.push_back(allocation);
     Copy copy;
-    copy.tensor = copy.allocation = 0;
     copy.boxes.push_back({0, 0, 32, {{parts, part, apart}, {rows, stored, columns * 32}, {columns, 1, 32}}});
-    kernel.body.push_back(std::move(copy));
-    place(kernel, {{"parts", {0, part}}});
-    const std::vector<Tile> &tiles = kernel.body[0].copy->tiles;
+    const std::vector<Tile> tiles = placed(machine, parts * part, copy, {0, part});
     ASSERT_EQ(tiles.size() % parts, 0u);
     std::map<int, int64_t> last;
     size_t jumps = 0, mixed = 0;
@@ -235,23 +214,14 @@ TEST(Turns, TilesOfAPageFollowEachOther) {
 TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
     const Machine machine = find_machine("ax01");
     constexpr int64_t parts = 4, rows = 14, places = 56, stored = places + 1, channels = 64;
-    Kernel kernel;
-    kernel.machine = &machine;
-    Allocation allocation;
-    allocation.name = "parts";
-    allocation.rows = parts * rows * stored;
-    kernel.allocations.push_back(allocation);
     Copy copy;
     copy.load = false;
-    copy.tensor = copy.allocation = 0;
     copy.boxes.push_back(
         {0,
          0,
          32,
          {{parts, rows * stored, rows * places * channels}, {rows, stored, places * channels}, {places, 1, channels}}});
-    kernel.body.push_back(std::move(copy));
-    place(kernel, {{"parts", {0, rows * stored}}});
-    const std::vector<Tile> &tiles = kernel.body[0].copy->tiles;
+    const std::vector<Tile> tiles = placed(machine, parts * rows * stored, copy, {0, rows * stored});
     EXPECT_GT(split_runs(tiles).size(), 1u);
     const int64_t page = machine.dram.row_bytes / 2;
     std::set<std::pair<int, int64_t>> moved;
@@ -274,18 +244,9 @@ TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
 std::vector<Tile> tiles_of_rows(const Machine &machine, int64_t length, int64_t pitch, int64_t together) {
     constexpr int64_t rows = 32;
     const int64_t vectors = length / 32;
-    Kernel kernel;
-    kernel.machine = &machine;
-    Allocation allocation;
-    allocation.name = "rows";
-    allocation.rows = rows * vectors;
-    kernel.allocations.push_back(allocation);
     Copy copy;
-    copy.tensor = copy.allocation = 0;
     copy.boxes.push_back({0, 0, 32, {{vectors, 1, 32}, {rows, vectors, pitch}}});
-    kernel.body.push_back(std::move(copy));
-    place(kernel, {{"rows", {0, together * vectors, true}}});
-    return kernel.body[0].copy->tiles;
+    return placed(machine, rows * vectors, copy, {0, together * vectors, true});
 }
 
 // Rows of several pages would all be in one bank group at a time, those of four pages two and two in one bank.
