@@ -79,7 +79,7 @@ private:
         define(score.weights, args({k, w, tt, c}), Ks(args({k, w, tt, c})));
         define(score.part, args({j, i, tt, c}), 0.0f);
         score.part(args({j, i, tt, c})) += f32(Qs(args({r, i, c}))) * f32(score.weights(args({r, j, tt, c})));
-        define(products, args({j, i, tt}), start());
+        define(products, args({j, i, tt}), sum_start(machine_));
         products(args({j, i, over_depth.y})) =
             strict_float(products(args({j, i, over_depth.y})) + bf16(score.part(args({j, i, over_depth.y, over_depth.x}))));
         Expr e = products(args({j, i, tt}));
@@ -107,7 +107,7 @@ private:
         define(pv.weights, args({k, w, tt, c}), Vt(args({k, w, tt, c})));
         define(pv.part, args({d, i, tt, c}), 0.0f);
         pv.part(args({d, i, tt, c})) += f32(p(args({r, i, tt}))) * f32(pv.weights(args({r, d, tt, c})));
-        define(O, args({d, i, c}), start());
+        define(O, args({d, i, c}), sum_start(machine_));
         O(args({d, i, over_keys.y})) =
             strict_float(O(args({d, i, over_keys.y})) + bf16(pv.part(args({d, i, over_keys.x, over_keys.y}))));
         // At least 1, since the largest score gives exp(0), or 0 where all keys are hidden.
@@ -117,20 +117,12 @@ private:
         define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
         define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(args({d % lanes, i, d / lanes})));
     }
-    // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-    Expr start() const { return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f); }
 
     // Weights that are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.
     static void schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane,
                              const RDom &r, const Var &k, const Var &w) {
         dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
-        dot.part.compute_at(LoopLevel(consumer, row))
-            .vectorize(lane, lanes)
-            .update()
-            .reorder(r, lane)
-            .atomic()
-            .vectorize(lane, lanes)
-            .vectorize(r);
+        as_array_row(dot.part.compute_at(LoopLevel(consumer, row)), lane, r);
         in_registers({dot.weights, dot.part});
     }
     // A tile of keys or values, which passes through the pads in parts.

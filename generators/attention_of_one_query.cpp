@@ -211,14 +211,7 @@ private:
         in_pads({X});
     }
     void schedule_part(Func part, const LoopLevel &level) const {
-        part.compute_at(level)
-            .bound_extent(j, lanes)
-            .vectorize(j, lanes)
-            .update()
-            .reorder(r, j)
-            .atomic()
-            .vectorize(j, lanes)
-            .vectorize(r);
+        as_array_row(part.compute_at(level).bound_extent(j, lanes), j, r);
     }
 
     void schedule_softmax() {

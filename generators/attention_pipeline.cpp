@@ -302,13 +302,7 @@ void AttentionPipeline::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &l
                                      int unroll) const {
     dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
     if (unroll > 1) dot.weights.split(w, w, wi, unroll);
-    dot.part.compute_at(LoopLevel(consumer, row))
-        .vectorize(lane, lanes)
-        .update()
-        .reorder(r, lane)
-        .atomic()
-        .vectorize(lane, lanes)
-        .vectorize(r);
+    as_array_row(dot.part.compute_at(LoopLevel(consumer, row)), lane, r);
     in_registers({dot.weights, dot.part});
     if (!dot.rounded.defined()) return;
     dot.rounded.compute_at(LoopLevel(consumer, row)).vectorize(lane, lanes);
@@ -328,14 +322,7 @@ void AttentionPipeline::schedule_group(Stage stage, const RVar &step, const RVar
     const LoopLevel at(p, level);
     values.compute_at(at).bound_extent(i, summed_rows_).bound_extent(tt, 1).vectorize(j, lanes);
     dot.weights.compute_at(at).bound_extent(k, lanes).bound_extent(w, lanes).update().vectorize(k, lanes);
-    dot.part.compute_at(at)
-        .bound_extent(j, lanes)
-        .vectorize(j, lanes)
-        .update()
-        .reorder(r, j)
-        .atomic()
-        .vectorize(j, lanes)
-        .vectorize(r);
+    as_array_row(dot.part.compute_at(at).bound_extent(j, lanes), j, r);
     dot.rounded.compute_at(at).bound_extent(j, lanes).vectorize(j, lanes);
     in_registers({values, dot.weights, dot.part, dot.rounded});
 }

@@ -34,7 +34,7 @@ Func channel_rows(KernelDefinition &kernel, const std::string &name, const Group
         .split(w, w, wu, std::gcd(rows, unroll))
         .vectorize(l, lanes);
     one.compute_at(spread, wu).vectorize(k, lanes);
-    part.compute_at(spread, wu).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
+    as_array_row(part.compute_at(spread, wu), l, q);
     in_pads({row, spread});
     in_registers({one, part});
     return spread;

@@ -254,8 +254,7 @@ void ConvolutionImage::define_whole_tiles(Func filter, const ImageParam &f) {
 }
 
 Expr ConvolutionImage::define_start(Func biases, const ImageParam &bias) {
-    // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-    if (!shape_.bias) return bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+    if (!shape_.bias) return sum_start(machine_);
     biases(o, co, g) = bf16(0.0f);
     biases(o, co, g) = select(co * lanes + o < out_, bias(g * out_ + min(co * lanes + o, out_ - 1)), undef<BFloat>());
     return biases(o, co, g);
@@ -283,13 +282,7 @@ KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &
 void ConvolutionImage::schedule_dot(Dot &dot, Func consumer, const VarOrRVar &level, const VarOrRVar &row, const Var &lane) {
     dot.weights.compute_at(LoopLevel(consumer, level)).vectorize(k, lanes).bound_extent(k, lanes).bound_extent(w, lanes);
     if (weight_unroll_ > 1) dot.weights.split(w, w, wi, weight_unroll_);
-    dot.part.compute_at(LoopLevel(consumer, row))
-        .vectorize(lane, lanes)
-        .update()
-        .reorder(q, lane)
-        .atomic()
-        .vectorize(lane, lanes)
-        .vectorize(q);
+    as_array_row(dot.part.compute_at(LoopLevel(consumer, row)), lane, q);
     in_registers({dot.weights, dot.part});
 }
 void ConvolutionImage::schedule_turn(Turn &dot, const Func &consumer, const VarOrRVar &level, const VarOrRVar &row,

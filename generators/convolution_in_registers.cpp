@@ -96,8 +96,7 @@ private:
         product(p, yl, o, kx, ct, xt, yb, g, b) = 0.0f;
         product(p, yl, o, kx, ct, xt, yb, g, b) +=
             f32(filter(q, yl, o, kx, ct, g)) * f32(product_weights(q, p, kx, ct, xt, yb, g, b));
-        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        sums(p, yl, o, xt, yb, g, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        sums(p, yl, o, xt, yb, g, b) = sum_start(machine_);
         sums(p, yl, o, xt, yb, g, b) =
             strict_float(sums(p, yl, o, xt, yb, g, b) + bf16(product(p, yl, o, r.x, r.y, xt, yb, g, b)));
         Expr e = sums(p, yl, o, xt, yb, g, b);
@@ -124,13 +123,7 @@ private:
             .update()
             .split(filled.x, outer, inner, count)
             .vectorize(k, lanes);
-        part.compute_at(LoopLevel(consumer, row))
-            .vectorize(lane, lanes)
-            .update()
-            .reorder(q, lane)
-            .atomic()
-            .vectorize(lane, lanes)
-            .vectorize(q);
+        as_array_row(part.compute_at(LoopLevel(consumer, row)), lane, q);
         in_registers({weights, part});
     }
 

@@ -74,9 +74,8 @@ private:
         product.part(l, yi, o, xt, pt, t, yb, g, b) = 0.0f;
         product.part(l, yi, o, xt, pt, t, yb, g, b) +=
             f32(filter(q, t, yi, o, g)) * f32(product.weights(q, l, xt, pt, t, yb, g, b));
-        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
         sums(l, yi, o, xt, pt, yb, g, b) = shape_.bias ? Expr(everywhere(l, o % spread_together_, o / spread_together_, g))
-                                                       : bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+                                                       : sum_start(machine_);
         sums(l, yi, o, xt, pt, yb, g, b) =
             strict_float(sums(l, yi, o, xt, pt, yb, g, b) + bf16(product.part(l, yi, o, xt, pt, r, yb, g, b)));
         finished(l, xt, o, yi, pt, yb, g, b) = shape_.epilogue.apply(sums(l, yi, o, xt, pt, yb, g, b));
@@ -128,7 +127,7 @@ private:
             .update()
             .split(of_places, outer, inner, std::max(places_, 2))
             .vectorize(k, lanes);
-        product.part.compute_at(sums, yi).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q);
+        as_array_row(product.part.compute_at(sums, yi), l, q);
         in_registers({sums, product.weights, product.part});
         in_pads({filter, finished});
     }

@@ -98,8 +98,7 @@ private:
         product(o, x, y, kx, cb, ky, oo, xt, yt, g, b) = 0.0f;
         product(o, x, y, kx, cb, ky, oo, xt, yt, g, b) +=
             f32(pixels(q, column, y, cb, ky, xt, yt, g, b)) * f32(weights(q, o, kx, cb, ky, oo, g));
-        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        Expr start = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        Expr start = sum_start(machine_);
         if (s_.bias) {
             const Expr channel = oo * lanes + o;
             biases(o, oo, g) = bf16(0.0f);
@@ -154,7 +153,7 @@ private:
             .rename(of_block, RVar("w_unroll"))
             .vectorize(k, lanes);
         filter.compute_at(sums, r.x).bound_extent(k, lanes).bound_extent(o, plan_.block).vectorize(k, lanes);
-        product.compute_at(sums, x).vectorize(o, lanes).update().reorder(q, o).atomic().vectorize(o, lanes).vectorize(q, lanes);
+        as_array_row(product.compute_at(sums, x), o, q);
         if (s_.bias) {
             biases.compute_at(out, oo).bound_extent(o, lanes).vectorize(o, lanes);
             in_pads({biases});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generators/convolution_image.h"
+#include "generators/vocabulary.h"
 #include "isa/vectors.h"
 
 namespace atalla {
@@ -181,7 +182,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
             channels.push_back(part);
     if (shares) strip_columns = {shape.line_places()}, weight_unrolls = {lanes};
     // In line a strip is any number of places: the equal parts of all that fit the registers.
-    const bool in_line = shape.places_in_line() && machine.sa.psum_in && machine.timed();
+    const bool in_line = shape.places_in_line() && vocabulary::array_adds(machine);
     if (in_line)
         for (int64_t count = 1, places = shape.rows() * columns; count <= places; count++)
             if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together);
@@ -190,7 +191,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
                     strip_columns.push_back(part);
     // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder
     // sets the pace, strips are short, and their loop over k tiles defers sums, which it cannot where it is in another one.
-    const bool in_parts = shape.in_parts() && machine.sa.psum_in && machine.timed();
+    const bool in_parts = shape.in_parts() && vocabulary::array_adds(machine);
     for (int64_t count = 1; count <= columns && in_parts; count++)
         if (const int64_t part = ceil_div(columns, count);
             std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end())
@@ -300,7 +301,7 @@ Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
         "cleared sums", {"sums_in_registers", "first_apart", "kernel_parts"},
         "Only sums in registers that the array forms are cleared, and those of a kernel that comes in parts, which "
         "are alike then; elsewhere the first k tile saves additions.",
-        [forms_sums = machine.sa.psum_in && machine.timed()](const Point &point) {
+        [forms_sums = vocabulary::array_adds(machine)](const Point &point) {
             if (point["kernel_parts"] > 1) return !point["first_apart"];
             return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
         });

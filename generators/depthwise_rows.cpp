@@ -225,8 +225,7 @@ private:
             f32(rows_of(q, y % in_block() * static_cast<int>(shape_.stride_y) + v * static_cast<int>(shape_.dilation_y),
                         y / in_block(), e, c, b)) *
             f32(weights(q, j, v, e, c));
-        // -0 is the neutral start; where the array adds the sums itself, the first one is the +0 of v0.
-        sums(j, y, e, c, b) = bf16(machine_.sa.psum_in && machine_.timed() ? 0.0f : -0.0f);
+        sums(j, y, e, c, b) = sum_start(machine_);
         sums(j, y, e, c, b) = strict_float(sums(j, y, e, c, b) + bf16(part(j, y, r, e, c, b)));
         const Expr sum = sums(j, y, e, c, b);
         finished(j, y, e, c, b) = shape_.epilogue.apply(shape_.bias ? strict_float(sum + biases(0, c)) : sum);
@@ -315,7 +314,7 @@ private:
             .update()
             .split(of_lanes, outer, inner, lanes)
             .vectorize(k, lanes);
-        moved.compute_at(made, ti).vectorize(k, lanes).update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
+        as_array_row(moved.compute_at(made, ti), k, q);
         in_registers({moving, moved});
         in_pads({taps, ones, made});
     }
@@ -340,7 +339,7 @@ private:
             .update()
             .split(of_places, outer, inner, std::max(places_, 2))
             .vectorize(k, lanes);
-        part.compute_at(sums, y).vectorize(j, lanes).update().reorder(q, j).atomic().vectorize(j, lanes).vectorize(q);
+        as_array_row(part.compute_at(sums, y), j, q);
         in_registers({sums, weights, part});
         in_pads({finished});
     }

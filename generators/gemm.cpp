@@ -222,9 +222,7 @@ private:
         define(P, args({n, m, kb}), 0.0f);
         P(args({n, m, kb})) += f32(As(ordered(q, m, kb, false))) * f32(W(args({q, n, kb})));
         if (shape_.bias) bs(n) = within_columns(bias(column()));
-        // -0 is the neutral start; where the array adds the partial sums itself, the first one is the +0 of v0.
-        const bool array_adds = machine_.sa.psum_in && machine_.timed();
-        const Expr start = shape_.starts_with_bias() ? bias_term() : bf16(array_adds ? 0.0f : -0.0f);
+        const Expr start = shape_.starts_with_bias() ? bias_term() : sum_start(machine_);
         if (shape_.blocked_sums) {
             G(args({n, m, kg})) = start;
             G(args({n, m, kg})) = strict_float(G(args({n, m, kg})) + bf16(P(args({n, m, kg * group_ + r}))));
@@ -254,7 +252,7 @@ private:
         }
         // -0 + x is x. (It must not be written: Halide takes -0 and the 0 of a ReLU for equal and keeps one of them.)
         sums_ = one_tile(W0, P0, 0);
-        if (shape_.starts_with_bias() || array_adds) sums_ = strict_float(start + sums_);
+        if (shape_.starts_with_bias() || array_adds(machine_)) sums_ = strict_float(start + sums_);
         if (k_tiles_ == 1) return;
         define(C, args({n, m}), sums_);
         if (k_tiles_ > 2) C(args({n, m})) = strict_float(C(args({n, m})) + bf16(P(args({n, m, r}))));
@@ -413,8 +411,7 @@ private:
                 Bs.split(n, n, wi, weight_unroll);
             }
             if (!machine_.timed()) identity.compute_at(Bs, wi);
-            Pt.compute_at(Bs, turns_inside_ ? n : wi).vectorize(k, lanes);
-            Pt.update().reorder(q, k).atomic().vectorize(k, lanes).vectorize(q);
+            as_array_row(Pt.compute_at(Bs, turns_inside_ ? n : wi), k, q);
             in_registers({Wt, Pt});
             in_pads({Bk});
         }

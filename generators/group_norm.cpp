@@ -505,14 +505,7 @@ ContiguousGroupNorm::Total ContiguousGroupNorm::total(const std::string &name,
 // What leaves the array goes to the pads: a loop that waited for the sums of its tiles would not overlap.
 void ContiguousGroupNorm::schedule_total(Total &s, const LoopLevel &at, int unroll) const {
     s.block.compute_at(at).bound_extent(l_, lanes).bound_extent(t_, static_cast<int>(tiles())).vectorize(l_, lanes);
-    s.part.compute_at(s.block, t_)
-        .bound_extent(l_, lanes)
-        .vectorize(l_, lanes)
-        .update()
-        .reorder(s.depth, l_)
-        .atomic()
-        .vectorize(l_, lanes)
-        .vectorize(s.depth, lanes);
+    as_array_row(s.part.compute_at(s.block, t_).bound_extent(l_, lanes), l_, s.depth);
     s.weights.compute_at(s.block, t_)
         .bound_extent(k_, lanes)
         .bound_extent(w_, lanes)

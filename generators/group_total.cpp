@@ -23,7 +23,7 @@ GroupTotal::GroupTotal(const std::string &name, const Func &values, const Func &
 
 void GroupTotal::make_blocks(const LoopLevel &at) {
     block.compute_at(at).bound_extent(l_, lanes).vectorize(l_, lanes);
-    part.compute_at(at).vectorize(l_, lanes).update().reorder(depth, l_).atomic().vectorize(l_, lanes).vectorize(depth, lanes);
+    as_array_row(part.compute_at(at), l_, depth);
     in_registers({part, block, sum});
 }
 

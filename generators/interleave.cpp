@@ -185,13 +185,7 @@ private:
                 .bound_extent(k, size(lanes))
                 .bound_extent(l, size(lanes))
                 .split(l, l, lu, size(lanes));
-            by.compute_at(of, parts ? pu : yu)
-                .vectorize(l, size(lanes))
-                .update()
-                .reorder(q, l)
-                .atomic()
-                .vectorize(l, size(lanes))
-                .vectorize(q, size(lanes));
+            as_array_row(by.compute_at(of, parts ? pu : yu), l, q);
             in_registers({matrix, by});
             in_pads({in, of});
         }

@@ -358,8 +358,7 @@ private:
                 .bound_storage(w, lanes)
                 .split(w, w, Var("w_unroll"), results);
             const LoopLevel one(sums, pad);
-            product.part.compute_at(one).vectorize(l, lanes).update().reorder(q_, l).atomic().vectorize(l, lanes).vectorize(
-                q_, lanes);
+            as_array_row(product.part.compute_at(one), l, q_);
             product.row.compute_at(one).vectorize(k, lanes).bound_extent(k, lanes);
             in_registers({product.weights, product.part, product.row});
             in_pads({sums});

@@ -45,13 +45,7 @@ public:
             weights_.split(w, w, Var("w_unroll"), unroll);
             turned.split(i, i, iu, unroll);
         }
-        part_.compute_at(turned, unroll > 1 ? iu : i)
-            .vectorize(l, lanes)
-            .update()
-            .reorder(names_.q, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(names_.q, lanes);
+        as_array_row(part_.compute_at(turned, unroll > 1 ? iu : i), l, names_.q);
         in_registers({weights_, part_});
         in_pads({turned});
     }
@@ -345,13 +339,7 @@ private:
         in_registers({rows});
     }
     void schedule_product(Func part, const LoopLevel &at) {
-        part.compute_at(at)
-            .vectorize(v_.l, lanes)
-            .update()
-            .reorder(v_.q, v_.l)
-            .atomic()
-            .vectorize(v_.l, lanes)
-            .vectorize(v_.q, lanes);
+        as_array_row(part.compute_at(at), v_.l, v_.q);
         in_registers({part});
     }
 

@@ -283,13 +283,7 @@ private:
             .bound_extent(k, lanes)
             .bound_extent(w, lanes)
             .split(w, w, Var("w_unroll"), lanes);
-        part.compute_at(one_row(rows))
-            .vectorize(l, lanes)
-            .update()
-            .reorder(q, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(q, lanes);
+        as_array_row(part.compute_at(one_row(rows)), l, q);
         in_registers({weights, part});
         in_pads({rows});
     }

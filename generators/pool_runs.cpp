@@ -288,8 +288,7 @@ private:
                 .bound_extent(w, lanes)
                 .split(w, w, Var("w_unroll"), lanes);
             const LoopLevel one_run(sums, pad);
-            step.part.compute_at(one_run).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(
-                q, lanes);
+            as_array_row(step.part.compute_at(one_run), l, q);
             step.product.compute_at(one_run).vectorize(l, lanes);
             in_registers({step.weights, step.part, step.product});
             in_pads({step.raw, sums});

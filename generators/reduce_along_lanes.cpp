@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "generators/reduce_kernel.h"
 #include "generators/vocabulary.h"
@@ -69,17 +70,8 @@ public:
             const Expr mark = bf16(nan.sum(i, j));
             result(l, i, j) = select(strict_float(mark > bf16(-1.0f)), bf16(value(i, j)), mark);
             schedule_result(result);
-            best.compute_at(result, row_)
-                .vectorize(l, lanes)
-                .bound_extent(l, lanes)
-                .bound_extent(u, side)
-                .update()
-                .vectorize(l, lanes);
-            const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
             const int chunk = whole() ? steps - first : chunk_, unroll = grouped_ ? chunk : std::min(vector_unroll_, chunk);
-            best.update().split(turns.x, chunks, inside, chunk).reorder(l, u, inside, chunks, turns.y);
-            if (unroll > 1) best.update().split(inside, step, unrolled, unroll).reorder(l, u, unrolled, step, chunks, turns.y);
-            schedule_input(xs.held, best, chunks);
+            schedule_input(xs.held, best, schedule_running(best, result, turns, side, chunk, unroll));
             value.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
             schedule_total(nan, looked, result, looks_again() ? vectors : side);
             powers.compute_at(nan.at).bound_extent(k, lanes).vectorize(k);
@@ -153,6 +145,14 @@ private:
         const Expr sum = bf16(mark(i, j));
         result(l, i, j) = select(strict_float(sum > bf16(-1.0f)), bf16(value(i, j)), sum);
         schedule_result(result);
+        schedule_input(xs.held, best, schedule_running(best, result, turns, side, steps, vector_unroll_));
+        for (Func f : {one, power}) f.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes);
+        for (Func f : {value, mark}) f.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
+        in_registers({best, one, power, value, mark});
+    }
+
+    // The loops of running extrema, `side` vectors of them: chunks, steps, straight-line code. The loop over chunks is returned.
+    RVar schedule_running(Func best, const Func &result, const RDom &turns, int side, int chunk, int unroll) {
         best.compute_at(result, row_)
             .vectorize(l, lanes)
             .bound_extent(l, lanes)
@@ -160,13 +160,17 @@ private:
             .update()
             .vectorize(l, lanes);
         const RVar chunks("chunks"), inside("inside"), step("step"), unrolled("r_unroll");
-        best.update().split(turns.x, chunks, inside, steps).reorder(l, u, inside, chunks);
-        if (vector_unroll_ > 1)
-            best.update().split(inside, step, unrolled, vector_unroll_).reorder(l, u, unrolled, step, chunks);
-        schedule_input(xs.held, best, chunks);
-        for (Func f : {one, power}) f.compute_at(result, row_).vectorize(l, lanes).bound_extent(l, lanes);
-        for (Func f : {value, mark}) f.compute_at(result, row_).update().atomic().vectorize(lane, lanes);
-        in_registers({best, one, power, value, mark});
+        best.update().split(turns.x, chunks, inside, chunk);
+        std::vector<VarOrRVar> loops = {l, u};
+        if (unroll > 1) {
+            best.update().split(inside, step, unrolled, unroll);
+            loops.insert(loops.end(), {unrolled, step, chunks});
+        } else {
+            loops.insert(loops.end(), {inside, chunks});
+        }
+        if (turns.dimensions() > 1) loops.emplace_back(turns.y);
+        best.update().reorder(loops);
+        return chunks;
     }
 
     // What is made of each vector.
@@ -311,13 +315,7 @@ private:
     // The array's product of a block of a row, where it is summed.
     void schedule_product(Total &t) {
         t.block.compute_at(t.at).bound_extent(l, lanes).vectorize(l, lanes);
-        t.part.compute_at(t.at)
-            .vectorize(l, lanes)
-            .update()
-            .reorder(t.depth, l)
-            .atomic()
-            .vectorize(l, lanes)
-            .vectorize(t.depth, lanes);
+        as_array_row(t.part.compute_at(t.at), l, t.depth);
         in_registers({t.part, t.block, t.sum});
     }
 

@@ -259,13 +259,7 @@ Func RowKernel::largest(const std::string &name, Func values) {
 // Sums of single vectors through the array, on the way to those of parts.
 void RowKernel::schedule_parts(Sum &s, const LoopLevel &at) {
     s.block.compute_at(at).bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-    s.part.compute_at(at)
-        .vectorize(s.lane, lanes)
-        .update()
-        .reorder(s.depth, s.lane)
-        .atomic()
-        .vectorize(s.lane, lanes)
-        .vectorize(s.depth, lanes);
+    as_array_row(s.part.compute_at(at), s.lane, s.depth);
     in_registers({s.part, s.block, s.group, s.total});
 }
 
@@ -301,12 +295,7 @@ void RowKernel::schedule_sum(Sum &s, const LoopLevel &row) {
         s.part.update().atomic().vectorize(s.depth, lanes);
     } else {
         s.block.bound_extent(s.lane, lanes).vectorize(s.lane, lanes);
-        s.part.vectorize(s.lane, lanes)
-            .update()
-            .reorder(s.depth, s.lane)
-            .atomic()
-            .vectorize(s.lane, lanes)
-            .vectorize(s.depth, lanes);
+        as_array_row(s.part, s.lane, s.depth);
     }
     if (grouped_) {
         s.group.compute_at(at).update().atomic().vectorize(s.members, lanes);

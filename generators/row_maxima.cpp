@@ -327,13 +327,7 @@ private:
         in_registers({rows});
     }
     void schedule_product(Func part, const Var &lane, const LoopLevel &at) {
-        part.compute_at(at)
-            .vectorize(lane, lanes)
-            .update()
-            .reorder(q_, lane)
-            .atomic()
-            .vectorize(lane, lanes)
-            .vectorize(q_, lanes);
+        as_array_row(part.compute_at(at), lane, q_);
         in_registers({part});
     }
 

@@ -265,13 +265,7 @@ private:
         weights.compute_at(finished, qt).vectorize(k, size(lanes)).bound_extent(k, size(lanes)).bound_extent(w, size(lanes));
         if (unroll > 1) finished.split(i, i, iu, unroll);
         if (unroll > 1) weights.split(w, w, wu, unroll);
-        part.compute_at(finished, unroll > 1 ? iu : i)
-            .vectorize(l, size(lanes))
-            .update()
-            .reorder(depth, l)
-            .atomic()
-            .vectorize(l, size(lanes))
-            .vectorize(depth, size(lanes));
+        as_array_row(part.compute_at(finished, unroll > 1 ? iu : i), l, depth);
         in_registers({weights, part});
         in_pads({raw, finished});
     }

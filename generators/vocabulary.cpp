@@ -1,5 +1,7 @@
 #include "generators/vocabulary.h"
 
+#include "isa/vectors.h"
+
 namespace atalla::vocabulary {
 
 using namespace Halide;
@@ -30,6 +32,9 @@ void define_within(Func func, const std::vector<Expr> &all, Expr inside, Expr va
     define(func, all, select(std::move(inside), std::move(value), undef<BFloat>()));
 }
 
+bool array_adds(const Machine &machine) { return machine.sa.psum_in && machine.timed(); }
+Expr sum_start(const Machine &machine) { return bf16(array_adds(machine) ? 0.0f : -0.0f); }
+
 void whole_loops(Func func) {
     func.never_partition_all();
     for (int update = 0; update < func.num_update_definitions(); update++) func.update(update).never_partition_all();
@@ -47,6 +52,11 @@ void in_registers(std::initializer_list<Func> funcs) {
         func.store_in(MemoryType::Register);
         whole_loops(func);
     }
+}
+
+void as_array_row(Func sums, const Var &lane, const RVar &depth) {
+    sums.vectorize(lane, lanes);
+    sums.update().reorder(depth, lane).atomic().vectorize(lane, lanes).vectorize(depth);
 }
 
 Expr machine_rcp(Expr e) {

@@ -8,6 +8,8 @@
 
 #include <Halide.h>
 
+#include "isa/machine.h"
+
 namespace atalla::vocabulary {
 
 using BFloat = Halide::bfloat16_t;
@@ -30,10 +32,18 @@ void fix_shape(Halide::OutputImageParam param, const std::vector<int64_t> &exten
 void define(Halide::Func func, const std::vector<Halide::Expr> &all, Halide::Expr value);
 void define_within(Halide::Func func, const std::vector<Halide::Expr> &all, Halide::Expr inside, Halide::Expr value);
 
+// Does the array add its products to sums?
+bool array_adds(const Machine &machine);
+// What sums of products begin with: -0, which is neutral; where the array adds, the first sum is the +0 of v0.
+Halide::Expr sum_start(const Machine &machine);
+
 // In the pads, or in registers; with no loop ever partitioned.
 void in_pads(std::initializer_list<Halide::Func> funcs);
 void in_registers(std::initializer_list<Halide::Func> funcs);
 void whole_loops(Halide::Func func);
+
+// Sums of products over `depth`, which has 32 values, in 32 lanes: a row through the array at a time.
+void as_array_row(Halide::Func sums, const Halide::Var &lane, const Halide::RVar &depth);
 
 // exp as the machine computes it.
 Halide::Expr machine_exp(Halide::Expr e);

@@ -35,13 +35,7 @@ void WeighedRows::schedule(const LoopLevel &at, const Var &k, const Var &w, cons
         .vectorize(k)
         .split(member, RVar("w"), RVar("w_unroll"), unroll);
     sums.compute_at(at).bound_extent(l, size(lanes)).vectorize(l);
-    part.compute_at(at)
-        .vectorize(l, size(lanes))
-        .update()
-        .reorder(depth, l)
-        .atomic()
-        .vectorize(l, size(lanes))
-        .vectorize(depth, size(lanes));
+    as_array_row(part.compute_at(at), l, depth);
     in_registers({weights, part, sums});
 }
 
