@@ -14,6 +14,7 @@
 #include "generators/host_jit.h"
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/kernel_check.h"
 
 namespace atalla {
@@ -181,16 +182,11 @@ KernelDefinition tiles(int cols, int rows) {
 // Where packets are all that counts, the loop over rows computes nothing that the column alone decides.
 TEST(Addresses, OfOuterLoopsStandInFrontOfInnerOnes) {
     const KernelDefinition kernel = tiles(80, 40);
-    codegen::CompileOptions options;
-    options.dump_after = "addresses";
-    std::string inner;
-    options.dump = [&](const std::string &, const std::string &text) {
-        const size_t columns = text.find("for Y.no"), rows = text.find("for Y.mo", columns);
-        ASSERT_NE(rows, std::string::npos) << text;
-        EXPECT_THAT(text.substr(columns, rows - columns), testing::HasSubstr("srai.s")) << text;
-        inner = text.substr(rows);
-    };
-    codegen::compile(kernel.pipeline, kernel.arguments, find_machine("fsim"), options);
+    const std::string text = dump_of("addresses", kernel, find_machine("fsim"));
+    const size_t columns = text.find("for Y.no"), rows = text.find("for Y.mo", columns);
+    ASSERT_NE(rows, std::string::npos) << text;
+    EXPECT_THAT(text.substr(columns, rows - columns), testing::HasSubstr("srai.s")) << text;
+    const std::string inner = text.substr(rows);
     EXPECT_THAT(inner, testing::HasSubstr("scpad.ld"));
     EXPECT_THAT(inner, testing::Not(testing::HasSubstr("srai.s")));
 
@@ -230,18 +226,13 @@ KernelDefinition places_of_rows(int turns) {
 // Each of 49 distances would be a register; seven pointers share seven of them, twice for the banks.
 TEST(Addresses, OfManyPlacesShareDistances) {
     const KernelDefinition kernel = places_of_rows(5);
-    codegen::CompileOptions options;
-    options.dump_after = "addresses";
+    std::istringstream lines(dump_of("addresses", kernel, find_machine("ax01")));
     std::set<std::string> registers;
-    options.dump = [&](const std::string &, const std::string &text) {
-        std::istringstream lines(text);
-        for (std::string line; std::getline(lines, line);) {
-            std::smatch read;
-            if (std::regex_search(line, read, std::regex("vreg\\.ld [^,]+, ([^, ]+), ([^, ]+)")))
-                registers.insert({read[1], read[2]});
-        }
-    };
-    codegen::compile(kernel.pipeline, kernel.arguments, find_machine("ax01"), options);
+    for (std::string line; std::getline(lines, line);) {
+        std::smatch read;
+        if (std::regex_search(line, read, std::regex("vreg\\.ld [^,]+, ([^, ]+), ([^, ]+)")))
+            registers.insert({read[1], read[2]});
+    }
     EXPECT_GE(registers.size(), 14);
     EXPECT_LE(registers.size(), 28);
 

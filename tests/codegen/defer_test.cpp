@@ -22,24 +22,6 @@ struct Defer : Fixture, testing::Test {
         k = loop_variable("r", k_tiles, b);
         m = loop_variable("m_deferred", rows, b);
     }
-    int loop_variable(const std::string &name, int64_t extent, int parent) {
-        const int id = static_cast<int>(kernel.loops.size());
-        kernel.loops.push_back({name, extent, parent, kernel.scalar(name)});
-        kernel.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), name), name, id, true, {}});
-        return id;
-    }
-    Loop loop(int id, std::vector<Op> ops) {
-        Loop made;
-        made.id = id;
-        made.extent = kernel.loops[static_cast<size_t>(id)].extent;
-        made.name = "f." + kernel.loops[static_cast<size_t>(id)].name;
-        for (Op &one : ops) made.body.push_back(std::move(one));
-        return made;
-    }
-    static Op at(Op access, std::map<int, int64_t> terms) {
-        access.access->row.terms = std::move(terms);
-        return access;
-    }
     Copy result() {
         Copy copy;
         copy.load = false;

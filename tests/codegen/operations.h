@@ -1,8 +1,11 @@
 // Operations written by hand, for tests of single steps of the code generator.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/blocks.h"
@@ -29,6 +32,27 @@ struct Fixture {
         i.is_loop = true;
         kernel.atoms.push_back(i);
         return index;
+    }
+    // A loop inside of another, -1: of none. Its index, which is that of its variable's atom, too.
+    int loop_variable(const std::string &name, int64_t extent, int parent) {
+        const int id = static_cast<int>(kernel.loops.size());
+        kernel.loops.push_back({name, extent, parent, kernel.scalar(name)});
+        kernel.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), name), name, id, true, {}});
+        return id;
+    }
+    // Such a loop around operations.
+    Loop loop(int id, std::vector<Op> ops) {
+        Loop made;
+        made.id = id;
+        made.extent = kernel.loops[static_cast<size_t>(id)].extent;
+        made.name = "f." + kernel.loops[static_cast<size_t>(id)].name;
+        for (Op &one : ops) made.body.push_back(std::move(one));
+        return made;
+    }
+    // An access at its row + the terms, whose atoms are the loops.
+    static Op at(Op access, std::map<int, int64_t> terms) {
+        access.access->row.terms = std::move(terms);
+        return access;
     }
     // A buffer of so many rows in pad 0, by its index.
     int allocation(const std::string &name, int64_t rows) {

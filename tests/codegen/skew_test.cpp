@@ -24,25 +24,6 @@ struct Skew : Fixture, testing::Test {
         first = loop_variable("first", vectors, 0);
         second = loop_variable("second", vectors, 0);
     }
-    int loop_variable(const std::string &name, int64_t extent, int parent) {
-        const int id = static_cast<int>(kernel.loops.size());
-        kernel.loops.push_back({name, extent, parent, kernel.scalar(name)});
-        kernel.atoms.push_back({Halide::Internal::Variable::make(Halide::Int(32), name), name, id, true, {}});
-        return id;
-    }
-    Loop loop(int id, std::vector<Op> ops) {
-        Loop made;
-        made.id = id;
-        made.extent = kernel.loops[static_cast<size_t>(id)].extent;
-        made.name = "f." + kernel.loops[static_cast<size_t>(id)].name;
-        for (Op &one : ops) made.body.push_back(std::move(one));
-        return made;
-    }
-    // At row + the terms, whose atoms are the loops.
-    static Op at(Op access, std::map<int, int64_t> terms) {
-        access.access->row.terms = std::move(terms);
-        return access;
-    }
     std::vector<Op> first_pass() {
         return {at(load(x, in, 0), {{m, vectors}, {first, 1}}), op(Opcode::add_vv, sum, {sum, x}),
                 op(Opcode::mul_vv, made, {x, x}), at(store(made, between, 0), {{first, 1}})};

@@ -11,6 +11,7 @@
 #include "generators/vocabulary.h"
 #include "isa/machine.h"
 #include "simulator/timing/observer.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/kernel_check.h"
 
 namespace atalla {
@@ -113,11 +114,7 @@ TEST(Streams, RowsComeAndGoBesideTheLoopOverThem) {
         for (const auto &[op, shape, at, loads, results] : cases) {
             const Evaluator evaluator(find_operator(op).workload({{"shape", shape}}), find_machine(machine));
             EXPECT_EQ(evaluator.verify(at), "") << op << " " << shape << " on " << machine;
-            codegen::CompileOptions options;
-            options.dump_after = "overlap";
-            std::string text;
-            options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-            evaluator.compile(at, options);
+            const std::string text = dump_of("overlap", evaluator, at);
             const auto count = [&](const std::string &what) {
                 size_t found = 0;
                 for (size_t from = 0; (from = text.find(what, from)) != std::string::npos; from += what.size()) found++;
@@ -149,11 +146,7 @@ TEST(Streams, ColumnsOfTheNextRowsComeBesideTheLoop) {
                              {"reduced", 0},   {"stored", c.stored}, {"grouped", 0},
                              {"skewed", 0}};
         EXPECT_EQ(evaluator.verify(point), "");
-        codegen::CompileOptions options;
-        options.dump_after = "overlap";
-        std::string text;
-        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-        evaluator.compile(point, options);
+        const std::string text = dump_of("overlap", evaluator, point);
         EXPECT_EQ(text.find("| scpad.ld X_columns") != std::string::npos, c.streams);
         EXPECT_EQ(text.find("| scpad.st Y_rows") != std::string::npos, c.streams);
     }
@@ -165,12 +158,8 @@ TEST(Streams, AResultLeavesBehindTheLastGroupOfEachLoad) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
         {{"shape", "1x144x24x24,144x1x3x3"}, {"groups", "144"}, {"padding", "1"}, {"weight_layout", "packed"}});
     const Evaluator evaluator(workload, find_machine("ax01"));
-    codegen::CompileOptions options;
-    options.dump_after = "overlap";
-    std::string text;
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    const Point point = Point::parse("channels=144,parts_apart=0,strip_rows=24,taps_unrolled=1");
-    evaluator.compile(point, options);
+    const std::string text =
+        dump_of("overlap", evaluator, Point::parse("channels=144,parts_apart=0,strip_rows=24,taps_unrolled=1"));
     for (const char *transfer : {"| scpad.ld rows", "| scpad.ld matrices", "| scpad.st finished"})
         EXPECT_NE(text.find(transfer), std::string::npos) << transfer;
     EXPECT_EQ(evaluator.verify(point), "");
@@ -202,11 +191,8 @@ std::string transfers_of(const char *op, const WorkloadArguments &arguments, con
     const Point at = Point::parse(point);
     EXPECT_EQ(violation(evaluator.workload().space(find_machine(machine)), at), "") << point;
     EXPECT_EQ(evaluator.verify(at), "") << op << " at " << point << " on " << machine;
-    std::string text, found;
-    codegen::CompileOptions options;
-    options.dump_after = "overlap";
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    evaluator.compile(at, options);
+    const std::string text = dump_of("overlap", evaluator, at);
+    std::string found;
     for (size_t i = 0; i < text.size(); i++) {
         if (text.compare(i, 6, "scpad.") == 0) found += text[i + 6];
         if (text.compare(i, 5, "div.s") == 0) found += '|';
@@ -385,11 +371,7 @@ TEST(Streams, WeightsStartBehindTheLastTransferOfRows) {
         "rows=32,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
-    std::string text;
-    codegen::CompileOptions options;
-    options.dump_after = "overlap";
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    evaluator.compile(point, options);
+    const std::string text = dump_of("overlap", evaluator, point);
     const size_t rows = text.find("for As.copy"), weights = text.find("for Bs.copy"), wait = text.find("or.s x0, As_dma");
     ASSERT_TRUE(rows != std::string::npos && weights != std::string::npos && wait != std::string::npos);
     EXPECT_LT(rows, weights);

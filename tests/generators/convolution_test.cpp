@@ -18,6 +18,7 @@
 #include "isa/vectors.h"
 #include "schedules/bounds.h"
 #include "schedules/random.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/refusal.h"
 #include "tests/generators/sampled_point.h"
 
@@ -279,45 +280,32 @@ TEST(Convolution, BlocksThatPaddingSurroundsDifferentlyRun) {
 // Nests of strips, rows of the kernel and k tiles: the results of 32 channels leave beside the products of the next ones.
 TEST(Convolution, ResultsOfPartsLeaveFromInsideTheNest) {
     const OfParts conv("1x28x28x32,96x32x3x3", "1", 28, 7, 7);
-    const KernelDefinition kernel = conv.workload->build(conv.machine, conv.point);
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
-    options.dump_after = "overlap";
+    const Evaluator evaluator(conv.workload, conv.machine);
+    std::istringstream lines(dump_of("overlap", evaluator, conv.point));
     bool out_of_line = false;
-    options.dump = [&](const std::string &, const std::string &text) {
-        std::istringstream lines(text);
-        for (std::string line; std::getline(lines, line);)
-            out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
-    };
-    codegen::compile(kernel.pipeline, kernel.arguments, conv.machine, options);
+    for (std::string line; std::getline(lines, line);)
+        out_of_line = out_of_line || (line.find("| ") != std::string::npos && line.find("scpad.st") != std::string::npos);
     EXPECT_TRUE(out_of_line);
-    EXPECT_EQ(Evaluator(conv.workload, conv.machine).verify(conv.point), "");
+    EXPECT_EQ(evaluator.verify(conv.point), "");
 }
 
 // The k tiles of all rows of the kernel are one loop, in which all pointers of the image share a step; in front of it nothing
 // is aimed anew for a strip.
 TEST(Convolution, PointersGoOnFromStripToStrip) {
     const OfParts conv("1x14x28x32,64x32x3x3", "1", 14, 4, 7);
-    const KernelDefinition kernel = conv.workload->build(conv.machine, conv.point);
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
-    options.dump_after = "addresses";
-    std::string strip, visit;
-    options.dump = [&](const std::string &, const std::string &text) {
-        const size_t strips = text.find("for finished.all"), visits = text.find("for sums.r_alike");
-        ASSERT_LT(strips, visits);
-        ASSERT_NE(visits, std::string::npos) << text;
-        EXPECT_EQ(text.find("for sums.r_alike", visits + 1), std::string::npos) << "a loop over rows of the kernel";
-        strip = text.substr(strips, visits - strips);
-        visit = text.substr(visits);
-    };
-    codegen::compile(kernel.pipeline, kernel.arguments, conv.machine, options);
+    const Evaluator evaluator(conv.workload, conv.machine);
+    const std::string text = dump_of("addresses", evaluator, conv.point);
+    const size_t strips = text.find("for finished.all"), visits = text.find("for sums.r_alike");
+    ASSERT_LT(strips, visits);
+    ASSERT_NE(visits, std::string::npos) << text;
+    EXPECT_EQ(text.find("for sums.r_alike", visits + 1), std::string::npos) << "a loop over rows of the kernel";
+    const std::string strip = text.substr(strips, visits - strips), visit = text.substr(visits);
     EXPECT_FALSE(std::regex_search(strip, std::regex("addi?\\.s p\\."))) << strip;
     std::set<std::string> steps;
     const std::regex step("add\\.s (p\\.[0-9]+), \\1, (step\\.[0-9]+)");
     for (std::sregex_iterator at(visit.begin(), visit.end(), step); at != std::sregex_iterator(); ++at) steps.insert((*at)[2]);
     EXPECT_EQ(steps.size(), 1) << visit;
-    EXPECT_EQ(Evaluator(conv.workload, conv.machine).verify(conv.point), "");
+    EXPECT_EQ(evaluator.verify(conv.point), "");
 }
 
 // The nest around these visits leaves the instruction cache however densely its ends are packed; what has no room is fetched in

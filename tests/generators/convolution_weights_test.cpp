@@ -10,6 +10,7 @@
 #include "generators/registry.h"
 #include "isa/vectors.h"
 #include "schedules/random.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/sampled_point.h"
 
 namespace atalla {
@@ -154,17 +155,10 @@ TEST(Convolution, KernelsOfManyChannelsComeByBlocks) {
                                                                                   {"weight_unroll", 32}})
         point.set(name, value);
     ASSERT_EQ(violation(workload->space(machine), point), "") << point.assignments();
-    const KernelDefinition kernel = workload->build(machine, point);
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
-    options.dump_after = "place";
+    std::istringstream lines(dump_of("place", Evaluator(workload, machine), point));
     std::map<std::string, std::string> pads;
-    options.dump = [&](const std::string &, const std::string &text) {
-        std::istringstream lines(text);
-        for (std::string line; std::getline(lines, line);)
-            if (line.starts_with("pads ")) pads[line.substr(5, line.find(':') - 5)] = line.substr(line.find(':') + 2);
-    };
-    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    for (std::string line; std::getline(lines, line);)
+        if (line.starts_with("pads ")) pads[line.substr(5, line.find(':') - 5)] = line.substr(line.find(':') + 2);
     // Two blocks of 32 channels of 32 kernels, and places of seven rows with their padding for each tap and block.
     EXPECT_THAT(pads["raw_kernel"], testing::StartsWith("2048 rows"));
     EXPECT_THAT(pads["image"], testing::StartsWith(std::to_string(9 * 12 * 3 * 16) + " rows"));

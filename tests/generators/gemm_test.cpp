@@ -17,6 +17,7 @@
 #include "isa/vectors.h"
 #include "schedules/random.h"
 #include "schedules/space.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/settings.h"
 
@@ -132,11 +133,7 @@ TEST_F(Gemm, RowsOfBlocksThatBeginEarlierGoRoundThePads) {
         "b_block=1,b_resident=1,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_"
         "pass=0,row_unroll=1,"
         "rows=50,slots=2,sums_in_registers=1,weight_unroll=32");
-    codegen::CompileOptions options;
-    options.dump_after = "place";
-    std::string text;
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    Evaluator(op.workload({{"shape", "100x72x64"}}), machine).compile(point, options);
+    const std::string text = dump_of("place", Evaluator(op.workload({{"shape", "100x72x64"}}), machine), point);
     EXPECT_NE(text.find("pads Bs: 144 rows, from row 52 of pad 0 1 2 3"), std::string::npos) << text;
 }
 
@@ -244,11 +241,7 @@ TEST_F(Gemm, RowsOfTheIdentityGoRoundThePads) {
         "b_block=1,b_resident=0,b_row_major=0,blocks_unrolled=0,k_alike=0,k_block=2,k_ends_apart=0,m_outer=1,pads_split=0,row_"
         "pass=0,row_unroll=1,"
         "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
-    codegen::CompileOptions options;
-    options.dump_after = "pack";
-    std::string text;
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    Evaluator(workload, machine).compile(point, options);
+    const std::string text = dump_of("pack", Evaluator(workload, machine), point);
     for (int64_t row = 0; row < lanes; row++)
         EXPECT_NE(text.find(fmt::format("identity[{}] pad {}", row, row % machine.pad.count)), std::string::npos) << row;
 }
@@ -281,11 +274,7 @@ TEST_F(Gemm, RowsOfAThatStayComeOnce) {
         EXPECT_EQ(violation(workload->space(machine), point), "") << layout;
         const Evaluator evaluator(workload, machine);
         EXPECT_EQ(evaluator.verify(point), "") << layout;
-        codegen::CompileOptions options;
-        options.dump_after = "overlap";
-        std::string text;
-        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-        evaluator.compile(point, options);
+        const std::string text = dump_of("overlap", evaluator, point);
         const size_t nest = text.find("for C_out.no");
         ASSERT_NE(nest, std::string::npos) << text;
         EXPECT_EQ(text.find("scpad.ld As", nest), std::string::npos) << text;
@@ -493,11 +482,7 @@ TEST_F(Gemm, TilesThatStayComeAheadInAllPads) {
         "rows=64,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
-    codegen::CompileOptions options;
-    options.dump_after = "overlap";
-    std::string text;
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    evaluator.compile(point, options);
+    const std::string text = dump_of("overlap", evaluator, point);
     EXPECT_NE(text.find("scpad.ld Bs_dma"), std::string::npos) << text;
     EXPECT_EQ(text.find("if first"), std::string::npos) << "a load that is waited for where it starts:\n" << text;
 }
@@ -523,11 +508,7 @@ TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
         "rows=96,slots=2,sums_in_registers=1,weight_unroll=32");
     const Evaluator evaluator(workload, machine);
     EXPECT_EQ(evaluator.verify(point), "");
-    codegen::CompileOptions options;
-    options.dump_after = "overlap";
-    std::string text;
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    evaluator.compile(point, options);
+    const std::string text = dump_of("overlap", evaluator, point);
     const size_t starts = text.find("scpad.st"), last_row = text.rfind("vreg.st", starts),
                  register_at = text.find(' ', starts) + 1;
     ASSERT_NE(starts, std::string::npos) << text;

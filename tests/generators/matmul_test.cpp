@@ -11,6 +11,7 @@
 #include "generators/registry.h"
 #include "schedules/random.h"
 #include "simulator/numerics.h"
+#include "tests/generators/dump_of.h"
 #include "tests/generators/refusal.h"
 #include "tests/generators/sampled_point.h"
 #include "tests/support/error_of.h"
@@ -200,14 +201,11 @@ TEST_F(Matmul, ResultsOfAllColumnsLeaveTogether) {
     verifies("addmm", "70,37x96,96x70", registers + "k_block=3,rows=37,slots=2");
 
     const Evaluator evaluator(find_operator("bmm").workload({{"shape", "3x37x64,3x64x70"}}), machine);
-    std::string text;
-    codegen::CompileOptions options;
-    options.dump_after = "match";
-    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-    evaluator.compile(Point::parse("b_block=1,b_resident=1,b_row_major=0,b_turned=0,blocks_unrolled=0,c_whole=1,k_alike=0,"
-                                   "m_outer=1,pads_split=0,row_pass=0,weight_unroll=32,slots=2,k_block=2,rows=37," +
-                                   registers),
-                      options);
+    const std::string text =
+        dump_of("match", evaluator,
+                Point::parse("b_block=1,b_resident=1,b_row_major=0,b_turned=0,blocks_unrolled=0,c_whole=1,k_alike=0,"
+                             "m_outer=1,pads_split=0,row_pass=0,weight_unroll=32,slots=2,k_block=2,rows=37," +
+                             registers));
     EXPECT_NE(text.find("for Es.kt in [0, 3)"), std::string::npos) << text;
 }
 
@@ -223,11 +221,7 @@ TEST_F(Matmul, ResultsAndLoadsShareTheLoopsOfATurn) {
                         "weight_unroll=32",
                         m));
         EXPECT_EQ(evaluator.verify(point), "") << m;
-        codegen::CompileOptions options;
-        options.dump_after = "overlap";
-        std::string text;
-        options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
-        evaluator.compile(point, options);
+        const std::string text = dump_of("overlap", evaluator, point);
         const size_t first = text.find("for C.m in"), last = text.find("for Es.m in", first), end = text.find("Es_made", last);
         const std::string side = "| " + transfer;
         const size_t in_first = text.find(side, first), in_last = text.find(side, last);

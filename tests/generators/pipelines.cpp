@@ -145,7 +145,7 @@ struct RowSum {
     void schedule(Func at, Var m) {
         total.compute_at(at, m).bound_extent(l, lanes).vectorize(l, lanes);
         total.update().reorder(l, r).vectorize(l, lanes);
-        part.compute_at(total, r).vectorize(l, lanes).update().reorder(q, l).atomic().vectorize(l, lanes).vectorize(q, lanes);
+        as_array_row(part.compute_at(total, r), l, q);
         in_registers({part, total});
     }
 };
