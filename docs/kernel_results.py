@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of docs/results.md: matrix products, convolutions and attention tuned from an empty database, beside their bounds.
+"""Writes tables of docs/results/: matrix products, convolutions and attention tuned from an empty database, beside their bounds.
 Run all, or the named ones (gemm, products, convolutions, convolutions-fsim, attention, heads); all take about ten minutes on two cores:
 
     build/env/bin/python docs/kernel_results.py build/release/bin [TABLE...]
@@ -153,13 +153,14 @@ def attention(tune, heads, lengths, masks, name):
     return table(("S = T", "mask", "cycles", "lower bound", "share"), [row for _, row in rows])
 
 
+# The page of docs/results/ that a table is in, and what makes it.
 TABLES = {
-    "gemm": gemm,
-    "products": products,
-    "convolutions": convolutions,
-    "convolutions-fsim": convolutions_on_fsim,
-    "attention": lambda tune: attention(tune, 1, (128, 512, 1024, 4096), ("plain", "causal"), "{}"),
-    "heads": lambda tune: attention(tune, 12, (128, 197), ("plain", "causal"), "12 x {}"),
+    "gemm": ("products.md", gemm),
+    "products": ("products.md", products),
+    "convolutions": ("convolutions.md", convolutions),
+    "convolutions-fsim": ("convolutions.md", convolutions_on_fsim),
+    "attention": ("attention.md", lambda tune: attention(tune, 1, (128, 512, 1024, 4096), ("plain", "causal"), "{}")),
+    "heads": ("attention.md", lambda tune: attention(tune, 12, (128, 197), ("plain", "causal"), "12 x {}")),
 }
 
 
@@ -169,7 +170,8 @@ def main():
         sys.exit(__doc__)
     tune = Tuner(sys.argv[1])
     for name in names:
-        page.write(page.DOCS / "results.md", f"docs/kernel_results.py {name}", "\n".join(TABLES[name](tune)))
+        file, lines = TABLES[name]
+        page.write(page.DOCS / "results" / file, f"docs/kernel_results.py {name}", "\n".join(lines(tune)))
 
 
 if __name__ == "__main__":

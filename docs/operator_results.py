@@ -1,4 +1,4 @@
-"""Writes the table of docs/results-operators.md: streaming operators tuned from an empty database with the default budget, beside their bounds.
+"""Writes the tables of streaming operators in docs/results/: tuned from an empty database with the default budget, beside their bounds.
 
     python3 docs/operator_results.py build/release/bin/atalla-tune [OPERATOR...]
 
@@ -103,13 +103,23 @@ CALLS = [
     ("fsim", "softmax", "1x32", "", 21),
 ]
 
+# The page of docs/results/ that has the rows of an operator.
+PAGES = {
+    "elementwise.md": ("relu", "add", "gelu", "mul", "batch_norm"),
+    "movement.md": ("permute", "slice", "cat", "pad", "roll", "expand", "transpose", "stack"),
+    "rows.md": ("softmax", "log_softmax", "layer_norm", "rms_norm"),
+    "group-norm.md": ("group_norm",),
+    "reductions.md": ("sum", "mean", "var", "amax"),
+    "pooling.md": ("max_pool2d", "avg_pool2d", "adaptive_avg_pool2d"),
+}
+RESULTS, PART = page.DOCS / "results", "docs/operator_results.py"
+
 HEAD = """| machine | operator | shape | cycles | lower bound | share | bound by | upstream |
 |---|---|---|---|---|---|---|---|
 """
-PAGE, PART = page.DOCS / "results-operators.md", "docs/operator_results.py"
 
 
-def row(tool, machine, operator, shape, arguments, upstream):
+def measured(tool, machine, operator, shape, arguments, upstream):
     with tempfile.TemporaryDirectory() as folder:
         command = [tool, "--op", operator, "--shape", shape, "--machine", machine, "--json", "--quiet", "--db", f"{folder}/results.db", *arguments.split()]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
@@ -122,19 +132,30 @@ def begin(machine, operator, shape, arguments, _):
     return f"| {machine} | {operator} | {shape}{f' `{arguments}`' if arguments else ''} | "
 
 
+def read():
+    """The rows that the pages have, by call, in the order of CALLS."""
+    lines = [line for name in PAGES for line in page.read(RESULTS / name, PART).splitlines()]
+    return {call: line for call in CALLS for line in lines if line.startswith(begin(*call))}
+
+
+def write(rows):
+    """Puts each into the page of its operator."""
+    for name, operators in PAGES.items():
+        page.write(RESULTS / name, PART, HEAD + "\n".join(rows[call] for call in CALLS if call in rows and call[1] in operators))
+
+
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
     tool, *named = sys.argv[1:]
     if unknown := set(named) - {call[1] for call in CALLS}:
         sys.exit(f"no row is of {', '.join(sorted(unknown))}")
-    before = page.read(PAGE, PART).splitlines()
-    lines = {begin(*call): line for call in CALLS for line in before if line.startswith(begin(*call))}
+    rows = read()
     for call in CALLS:
         if not named or call[1] in named:
-            lines[begin(*call)] = begin(*call) + row(tool, *call)
-            print(lines[begin(*call)], flush=True)
-    page.write(PAGE, PART, HEAD + "\n".join(lines[begin(*call)] for call in CALLS if begin(*call) in lines))
+            rows[call] = begin(*call) + measured(tool, *call)
+            print(rows[call], flush=True)
+    write(rows)
 
 
 if __name__ == "__main__":

@@ -1,19 +1,24 @@
-"""Draws where every kernel of docs/results.md and docs/results-operators.md stands against its lower bound, beside what is aimed for at least:
+"""Draws where every kernel of the tables in docs/results/ stands against its lower bound, beside what is aimed for at least:
 
     python3 docs/figures/standing.py > docs/figures/standing.svg
 """
 import html
 import pathlib
+import sys
 
 DOCS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.append(str(DOCS))
+
+import operator_results  # noqa: E402
+
 COLORS = {"ax01": "#2f6f4f", "ax01-psum": "#6070b0", "fsim": "#b08030"}
 ROW, LABEL, BAR, GAP, TOP = 15, 300, 200, 60, 64
 
 
-def tables(page, first):
-    """The rows of each table of a page whose heading begins with `first`, as dictionaries."""
+def tables(text, first):
+    """The rows of each table whose heading begins with `first`, as dictionaries."""
     found, head = [], None
-    for line in (DOCS / page).read_text().splitlines():
+    for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else None
         if cells is None:
             head = None
@@ -60,11 +65,12 @@ def operator_goal(row):
 
 
 def groups():
-    gemm, = tables("results.md", "machine")
-    products, = tables("results.md", "network")
-    convolutions, = tables("results.md", "layer")
-    attention, heads = tables("results.md", "S = T")
-    operators, = tables("results-operators.md", "machine")
+    page = lambda name: (operator_results.RESULTS / name).read_text()
+    gemm, = tables(page("products.md"), "machine")
+    products, = tables(page("products.md"), "network")
+    convolutions, = tables(page("convolutions.md"), "layer")
+    attention, heads = tables(page("attention.md"), "S = T")
+    operators, = tables(operator_results.HEAD + "\n".join(operator_results.read().values()), "machine")
     return [
         [("GEMM, B as [n][k]", [(row["shape"], row["machine"], percent(row["share"]), gemm_goal(row["machine"], row["shape"])) for row in gemm]),
          ("Products of networks", [(f"{row['network']} {row['shape']} {row['B']}", "ax01", percent(row["share"]), 60) for row in products]),
@@ -72,7 +78,7 @@ def groups():
                                   for row in attention + heads])],
         [("Convolutions, the better layout", [(row["layer"], row["machine"], max(percent(row["share"]), percent(row["share 6"])), None if "depthwise" in row["layer"] else 45)
                                               for row in convolutions]),
-         ("Streaming operators", [(f"{row['operator']} {row['shape']}".replace("`", ""), row["machine"], percent(row["share"] if "share" in row else row["share of bound"]),
+         ("Streaming operators", [(f"{row['operator']} {row['shape']}".replace("`", ""), row["machine"], percent(row["share"]),
                                    operator_goal(row)) for row in operators])]]
 
 
@@ -111,4 +117,5 @@ def main():
     print("\n".join(out))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -7,11 +7,14 @@ import sys
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "docs"))
+sys.path += [str(ROOT / "docs"), str(ROOT / "docs" / "figures")]
 
+import operator_results  # noqa: E402
 import page  # noqa: E402
+import standing  # noqa: E402
+import summary  # noqa: E402
 
-PARTS = [(file, writer) for file in sorted(page.DOCS.glob("*.md")) for writer in re.findall(r"^<!-- (.+) writes from here -->$", file.read_text(), re.M)]
+PARTS = [(file, writer) for file in sorted(page.DOCS.rglob("*.md")) for writer in re.findall(r"^<!-- (.+) writes from here -->$", file.read_text(), re.M)]
 
 
 @pytest.mark.parametrize(("file", "writer"), PARTS, ids=lambda value: value if isinstance(value, str) else value.name)
@@ -19,6 +22,28 @@ def test_a_part_has_its_writer_and_its_end(file, writer):
     script = ROOT / writer.split()[0]
     assert file.name in script.read_text(), f"{script} does not name {file.name}"
     assert "\n| " in "\n" + page.read(file, writer)
+
+
+def test_each_streaming_operator_has_one_page():
+    placed = [operator for operators in operator_results.PAGES.values() for operator in operators]
+    assert sorted(placed) == sorted({call[1] for call in operator_results.CALLS})
+
+
+def test_rows_of_streaming_operators_are_written_as_they_were_read(tmp_path, monkeypatch):
+    rows = operator_results.read()
+    assert list(rows) == operator_results.CALLS, "a call has no row: measure it with docs/operator_results.py"
+    texts = {name: (operator_results.RESULTS / name).read_text() for name in operator_results.PAGES}
+    monkeypatch.setattr(operator_results, "RESULTS", tmp_path)
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    operator_results.write(rows)
+    assert {name: (tmp_path / name).read_text() for name in texts} == texts
+
+
+def test_the_picture_and_the_summary_are_of_the_present_tables(capsys):
+    standing.main()
+    assert capsys.readouterr().out == (page.DOCS / "figures" / "standing.svg").read_text(), "run docs/figures/standing.py"
+    assert summary.summary() + "\n" == page.read(page.DOCS / "results.md", "docs/figures/summary.py"), "run docs/figures/summary.py"
 
 
 def test_a_part_is_replaced_and_the_rest_stays(tmp_path):
