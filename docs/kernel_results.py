@@ -3,6 +3,8 @@
 Run all, or the named ones (gemm, products, convolutions, convolutions-fsim, attention, heads); all take about ten minutes on two cores:
 
     build/env/bin/python docs/kernel_results.py build/release/bin [TABLE...]
+
+Behind it docs/figures/summary.py and docs/figures/standing.py bring the front page up to date.
 """
 
 import json

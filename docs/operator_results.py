@@ -2,7 +2,8 @@
 
     python3 docs/operator_results.py build/release/bin/atalla-tune [OPERATOR...]
 
-Rows of operators that are not named stay as they are.
+Rows of operators that are not named stay as they are. Behind it docs/figures/summary.py and docs/figures/standing.py bring the front page
+up to date.
 """
 
 import json
