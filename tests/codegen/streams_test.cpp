@@ -158,8 +158,8 @@ TEST(Streams, AResultLeavesBehindTheLastGroupOfEachLoad) {
     const std::shared_ptr<const Workload> workload = find_operator("conv2d").workload(
         {{"shape", "1x144x24x24,144x1x3x3"}, {"groups", "144"}, {"padding", "1"}, {"weight_layout", "packed"}});
     const Evaluator evaluator(workload, find_machine("ax01"));
-    const std::string text =
-        dump_of("overlap", evaluator, Point::parse("channels=144,parts_apart=0,strip_rows=24,taps_unrolled=1"));
+    const Point point = Point::parse("channels=144,parts_apart=0,strip_rows=24,taps_unrolled=1");
+    const std::string text = dump_of("overlap", evaluator, point);
     for (const char *transfer : {"| scpad.ld rows", "| scpad.ld matrices", "| scpad.st finished"})
         EXPECT_NE(text.find(transfer), std::string::npos) << transfer;
     EXPECT_EQ(evaluator.verify(point), "");
