@@ -123,7 +123,7 @@ std::optional<ResourceTable> list_schedule(const Kernel &kernel, ScheduleGraph &
 ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) const {
     ScheduleGraph graph(kernel_, std::move(ops), -1, masks_in_turn);
     if (kernel_.machine->timed()) {
-        if (entry_) graph.start_transfers_first(!in_order_);
+        if (entry_) graph.start_transfers_first();
         if (transfers_)
             graph.start_pads_in_turn();
         else if (!entry_ && !in_order_ && !graph.ops.empty())

@@ -74,7 +74,7 @@ std::vector<bool> ScheduleGraph::needing(size_t op) const {
     return found;
 }
 
-void ScheduleGraph::start_transfers_first(bool free_order) {
+void ScheduleGraph::start_transfers_first() {
     const int all = 1 + std::accumulate(height.begin(), height.end(), 0, [](int a, int b) { return std::max(a, b); });
     std::set<int> pads;
     std::set<Reg> stepped;
@@ -92,18 +92,6 @@ void ScheduleGraph::start_transfers_first(bool free_order) {
     }
     for (size_t i = 0; i < ops.size(); i++)
         first[i] = info(ops[i].opcode).unit == Unit::Sdma && (pads.insert(ops[i].pad).second || stepped.count(ops[i].dst));
-    // Another transfer of a pad is issued when the one before it has ended, and all behind it wait: those that start other pads
-    // go first.
-    for (size_t i = 0; free_order && i < ops.size(); i++) {
-        if (first[i] || info(ops[i].opcode).unit != Unit::Sdma) continue;
-        const std::vector<bool> needed = needing(i);
-        for (size_t start = 0; start < ops.size(); start++) {
-            if (!first[start] || needed[start]) continue;
-            edges.push_back({static_cast<int>(start), static_cast<int>(i), 1, 0, false});
-            out[start].push_back(static_cast<int>(edges.size()) - 1);
-            in[i].push_back(static_cast<int>(edges.size()) - 1);
-        }
-    }
     int behind = 0;  // of these transfers
     for (size_t i = ops.size(); i-- > 0;) {
         if (first[i]) height[i] += all * ++behind;

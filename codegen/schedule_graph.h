@@ -25,9 +25,8 @@ struct ScheduleGraph {
     // Of straight-line code: what need not come behind a late wait comes before it, where the code would stand still.
     void wait_last();
     // What leads to the first transfer of a pad goes before all else, one transfer after the other. A pad's second has to wait
-    // for its first. `free_order`: operations need not keep about the order that they have, and no second transfer goes before
-    // the first ones.
-    void start_transfers_first(bool free_order);
+    // for its first.
+    void start_transfers_first();
     // A step of a transfer's base register waits for the engine, and all behind it: it comes behind the transfers of other pads
     // that it would hold up. Pads that once started one after the other then go on so, and DRAM serves some while others begin.
     void start_pads_in_turn();
