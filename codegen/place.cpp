@@ -387,14 +387,8 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             note_moved(*node.copy, allocation);
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            const auto ordered = [&](bool free) {
-                return in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{}, free,
-                                node.copy->any_order, node.copy->load);
-            };
-            std::vector<Tile> tiles = ordered(at_once.contains(node.copy.get()));
-            // Results that need several loops leave all together, too: what goes one by one, from inside of a loop, is one.
-            if (!node.copy->load && split_runs(tiles).size() > 1) tiles = ordered(true);
-            node.copy->tiles = std::move(tiles);
+            node.copy->tiles = in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{},
+                                        at_once.contains(node.copy.get()), node.copy->any_order);
         }
     });
 }

@@ -26,15 +26,14 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
-    // What in_turns() says of `at_once`, `in_loop` and `load`.
-    std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop, bool load) {
+    // What in_turns() says of `at_once` and `in_loop`.
+    std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop) {
         const auto code = [this](const Order &order) { return with_code(order); };
         const auto banks = [this](const Order &order) { return with_banks(order); };
         const auto branches = [this](const Order &order) { return with_branches(order); };
         if (in_loop && page_ > 0 && layout.block <= 1 && begin_apart(branches, branches, {by_pad()})) return tiles();
         if (page_ > 0 && !layout.even && layout.block > 1 && are_columns() && align_columns()) return tiles();
-        if (at_once && page_ > 0 && layout.block > 1 && !layout.even &&
-            (load ? begin_apart(code, banks, {by_pad(), along_memory()}) : begin_apart(code, code, {by_pad()})))
+        if (at_once && page_ > 0 && layout.block > 1 && !layout.even && begin_apart(code, banks, {by_pad(), along_memory()}))
             return tiles();
         if (layout.even && inside_pages()) begin_in_other_banks();
         if (inside_pages()) {
@@ -365,8 +364,8 @@ private:
 }  // namespace
 
 std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
-                           bool in_loop, bool load) {
-    return Turns(tiles, machine).in_order(layout, at_once, in_loop, load);
+                           bool in_loop) {
+    return Turns(tiles, machine).in_order(layout, at_once, in_loop);
 }
 
 }  // namespace atalla::codegen

@@ -10,9 +10,8 @@ namespace atalla::codegen {
 
 // Each pad has an engine: the tiles of a copy go round the pads, whatever their order in memory, and those that are moved at
 // the same time are in different bank groups of the DRAM where that is possible. `at_once`: all tiles come before anything uses
-// them, or leave behind all that makes them, so that their order within a pad is free; that of loads (`load`) also from row to
-// row of what they bring. `in_loop`: it is free, too, and they start from inside a loop that computes.
+// them, so that their order within a pad is free. `in_loop`: it is free, too, and they start from inside a loop that computes.
 std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
-                           bool in_loop, bool load);
+                           bool in_loop);
 
 }  // namespace atalla::codegen

@@ -209,37 +209,6 @@ TEST(Turns, TilesOfAPageFollowEachOther) {
     EXPECT_GE(4 * mixed, 3 * tiles.size() / parts);
 }
 
-// Parts of a result, rows of places with a place more between them, so that it leaves in two loops, all at once: its pads begin
-// apart, as those of a load do.
-TEST(Turns, ResultsOfSeveralLoopsBeginApart) {
-    const Machine machine = find_machine("ax01");
-    constexpr int64_t parts = 4, rows = 14, places = 56, stored = places + 1, channels = 64;
-    Copy copy;
-    copy.load = false;
-    copy.boxes.push_back(
-        {0,
-         0,
-         32,
-         {{parts, rows * stored, rows * places * channels}, {rows, stored, places * channels}, {places, 1, channels}}});
-    const std::vector<Tile> tiles = placed(machine, parts * rows * stored, copy, {0, rows * stored});
-    EXPECT_GT(split_runs(tiles).size(), 1u);
-    const int64_t page = machine.dram.row_bytes / 2;
-    std::set<std::pair<int, int64_t>> moved;
-    double most = 0;  // tiles of a turn in one bank group
-    for (size_t turn = 0; turn < tiles.size() / parts; turn++) {
-        std::map<int64_t, int> of_group;
-        int largest = 0;
-        for (size_t t = turn * parts; t < (turn + 1) * parts; t++) {
-            largest = std::max(largest, ++of_group[tiles[t].mem / page % machine.dram.groups]);
-            moved.insert({tiles[t].pad, tiles[t].row});
-        }
-        most += largest;
-    }
-    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
-    EXPECT_LT(most / static_cast<double>(tiles.size() / parts), 2.5)
-        << "of four tiles; three of them as the parts lie in memory";
-}
-
 // Eight rows of so many elements in each pad, `together` neighbours before the next pad's turn, which come at even distances.
 std::vector<Tile> tiles_of_rows(const Machine &machine, int64_t length, int64_t pitch, int64_t together) {
     constexpr int64_t rows = 32;
