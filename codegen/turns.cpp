@@ -42,12 +42,7 @@ public:
             else
                 mix_groups();
         }
-        if (page_ > 0 && !layout.even && layout.block > 1) {
-            if (are_columns())
-                part_pads([this](const Order &order) { return served(order); });
-            else if (meet_in_groups())
-                part_pads([this](const Order &order) { return with_code(order); });
-        }
+        if (page_ > 0 && !layout.even && layout.block > 1 && are_columns()) part_pads();
         return tiles();
     }
 
@@ -281,14 +276,6 @@ private:
         return true;
     }
 
-    // Do all pads have their tiles of a turn in one bank group at a time, as where their distance is an even number of pages?
-    bool meet_in_groups() const {
-        const Order tiles = by_pad();
-        int64_t rows = 0;
-        for (const auto &[turn, tile] : turns_) rows += tile.rows;
-        return tiles.size() > 1 && served(tiles) == groups_ * rows;
-    }
-
     // Cycles that DRAM takes for all tiles, if those of a turn go from row to row together: a bank group serves one in two.
     int64_t served(const Order &tiles) const {
         int64_t cycles = 0;
@@ -313,13 +300,12 @@ private:
 
     // Every other pad begins some turns ahead, in pages of another bank group, and comes to the turns that it has left out
     // later.
-    template <class Cost>
-    void part_pads(Cost cost) {
+    void part_pads() {
         const Order plain = by_pad();
         size_t turns = 0;
         for (const auto &[pad, of_pad] : plain) turns = std::max(turns, of_pad.size());
         constexpr int64_t least_gain = 10;  // one of so many cycles
-        int64_t least = cost(plain);
+        int64_t least = served(plain);
         least -= least / least_gain;
         std::optional<Order> best;
         for (size_t ahead = 1; 2 * ahead <= turns; ahead++) {
@@ -335,7 +321,7 @@ private:
                 }
             }
             if (!fits) continue;
-            if (const int64_t cycles = cost(parted); cycles < least) {
+            if (const int64_t cycles = served(parted); cycles < least) {
                 least = cycles;
                 best = std::move(parted);
             }

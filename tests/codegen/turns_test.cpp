@@ -13,9 +13,8 @@
 namespace atalla::codegen {
 namespace {
 
-// The tiles of a copy to or from a buffer of so many rows in the order in which they are moved: in front of all loops, or
-// inside of one.
-std::vector<Tile> placed(const Machine &machine, int64_t rows, Copy copy, const PadLayout &layout, bool in_loop = false) {
+// The tiles of a copy to or from a buffer of so many rows, in front of all loops, in the order in which they are moved.
+std::vector<Tile> placed(const Machine &machine, int64_t rows, Copy copy, const PadLayout &layout) {
     Kernel kernel;
     kernel.machine = &machine;
     Allocation allocation;
@@ -23,18 +22,9 @@ std::vector<Tile> placed(const Machine &machine, int64_t rows, Copy copy, const 
     allocation.rows = rows;
     kernel.allocations.push_back(allocation);
     copy.tensor = copy.allocation = 0;
-    if (in_loop) {
-        kernel.loops.push_back({"around", 2, -1, kernel.scalar("around")});
-        Loop loop;
-        loop.id = 0;
-        loop.extent = 2;
-        loop.body.push_back(std::move(copy));
-        kernel.body.push_back(std::move(loop));
-    } else {
-        kernel.body.push_back(std::move(copy));
-    }
+    kernel.body.push_back(std::move(copy));
     place(kernel, {{"rows", layout}});
-    return in_loop ? kernel.body[0].loop->body[0].copy->tiles : kernel.body[0].copy->tiles;
+    return kernel.body[0].copy->tiles;
 }
 
 // Rows of so many elements in columns: each vector of all rows lies in a pad of its own. Boxes of one column, or of all whole
@@ -114,40 +104,34 @@ TEST(Turns, PadsOfWhichOneHasFewerColumnsKeepTheSameParts) {
     }
 }
 
-// Planes of four pages, one in each of three pads, which all begin in one bank group.
-std::vector<Tile> tiles_of_planes(const Machine &machine, bool in_loop) {
-    constexpr int64_t planes = 3, rows = 512;
-    Copy copy;
-    copy.boxes.push_back({0, 0, 32, {{planes, rows, rows * 32}, {rows, 1, 32}}});
-    return placed(machine, planes * rows, copy, {0, rows}, in_loop);
-}
-
-// In front of all loops a pad begins later and takes its first tiles last; inside of one it is ahead for some turns.
+// In front of all loops a pad begins later and takes its first tiles last: planes of four pages, one in each of three pads,
+// which all begin in one bank group.
 TEST(Turns, PadsThatWouldMeetInOneBankGroupBeginApart) {
     const Machine machine = find_machine("ax01");
     const int64_t page = machine.dram.row_bytes / 2;
+    constexpr int64_t planes = 3, rows = 512;
     constexpr size_t pads = 3;
-    for (const bool in_loop : {false, true}) {
-        const std::vector<Tile> tiles = tiles_of_planes(machine, in_loop);
-        ASSERT_EQ(tiles.size(), 16 * pads);
-        std::set<std::pair<int, int64_t>> moved;
-        std::map<int, int> backwards;
-        std::map<int, int64_t> before;
-        for (size_t turn = 0; turn < tiles.size() / pads; turn++) {
-            std::set<int64_t> groups;
-            for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
-                const Tile &tile = tiles[t];
-                groups.insert(tile.mem / page % machine.dram.groups);
-                moved.insert({tile.pad, tile.row});
-                backwards[tile.pad] += before.contains(tile.pad) && before[tile.pad] > tile.row;
-                before[tile.pad] = tile.row;
-            }
-            EXPECT_EQ(groups.size(), 2u) << "turn " << turn;
+    Copy copy;
+    copy.boxes.push_back({0, 0, 32, {{planes, rows, rows * 32}, {rows, 1, 32}}});
+    const std::vector<Tile> tiles = placed(machine, planes * rows, copy, {0, rows});
+    ASSERT_EQ(tiles.size(), 16 * pads);
+    std::set<std::pair<int, int64_t>> moved;
+    std::map<int, int> backwards;
+    std::map<int, int64_t> before;
+    for (size_t turn = 0; turn < tiles.size() / pads; turn++) {
+        std::set<int64_t> groups;
+        for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
+            const Tile &tile = tiles[t];
+            groups.insert(tile.mem / page % machine.dram.groups);
+            moved.insert({tile.pad, tile.row});
+            backwards[tile.pad] += before.contains(tile.pad) && before[tile.pad] > tile.row;
+            before[tile.pad] = tile.row;
         }
-        EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
-        EXPECT_EQ(backwards[0] + backwards[2], 0);
-        EXPECT_EQ(backwards[1], in_loop ? 2 : 1);
+        EXPECT_EQ(groups.size(), 2u) << "turn " << turn;
     }
+    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+    EXPECT_EQ(backwards[0] + backwards[2], 0);
+    EXPECT_EQ(backwards[1], 1);
 }
 
 // Rows that go round the pads, all in one page at a time: where a pad's tiles may have any order every other pad begins later,
