@@ -79,15 +79,12 @@ void ScheduleGraph::start_transfers_first() {
     std::set<int> pads;
     std::set<Reg> stepped;
     std::vector<bool> first(ops.size());
-    // Of a pad, and those behind it that a step of its base register leads to: that waits for as many packets as come from
-    // memory during a transfer.
-    constexpr int packets_of_a_transfer = 10;
-    for (Edge &e : edges) {
+    // Of a pad, and those behind it that a step of its base register leads to.
+    for (const Edge &e : edges) {
         const Op &from = ops[e.from], &to = ops[e.to];
         if (info(from.opcode).unit != Unit::Sdma || e.distance != 0 || info(to.opcode).unit == Unit::Sdma ||
             !from.dst.defined() || to.dst != from.dst)
             continue;
-        e.latency = std::max(e.latency, packets_of_a_transfer);
         stepped.insert(to.dst);
     }
     for (size_t i = 0; i < ops.size(); i++)
