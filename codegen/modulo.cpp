@@ -256,17 +256,8 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
 
 bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, bool spread) {
     spread_transfers_ = spread;
-    // Beside weights that they make lanes have little time to spare.
-    if (made_weights_.empty()) return fits(graph, window, interval, packed, Phases{});
-    return std::ranges::any_of(phases_to_try(graph, interval),
-                               [&](const Phases &phases) { return fits(graph, window, interval, packed, phases); });
-}
-
-bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed,
-                           const Phases &phases) {
     std::fill(graph.cycle.begin(), graph.cycle.end(), -1);
     ResourceTable table = empty_table(graph, interval, packed);
-    for (const auto &[unit, phase] : phases) table.keep_to_phase(unit, phase);
     for (const std::vector<int> &chain : chains_.in_turn) {
         if (!place_somewhere(graph, table, chain, window, interval)) return false;
         shorten_lifetimes(graph, table, chain, window, interval);

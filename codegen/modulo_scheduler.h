@@ -49,7 +49,6 @@ private:
     // them.
     using Phases = std::vector<std::pair<Unit, int>>;
     std::vector<Phases> phases_to_try(const ScheduleGraph &graph, int interval) const;
-    bool fits(ScheduleGraph &graph, const std::vector<int> &window, int interval, int packed, const Phases &phases);
     ResourceTable empty_table(const ScheduleGraph &graph, int interval, int packed);
     bool registers_suffice(const ScheduleGraph &graph, int interval) const;
     // How many values of a class are under way at a time?
