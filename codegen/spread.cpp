@@ -154,15 +154,6 @@ EvenStarts even_starts(const std::vector<SpreadTransfer> &transfers, const Loop 
     return {end - iterations, iterations, all};
 }
 
-bool have_a_pad_each(const std::vector<SpreadTransfer> &transfers) {
-    std::set<int> pads;
-    return std::all_of(transfers.begin(), transfers.end(), [&](const SpreadTransfer &t) {
-        const std::vector<Tile> &group = t.channel.run.group;
-        return groups_of(t) == 1 &&
-               std::all_of(group.begin(), group.end(), [&](const Tile &tile) { return pads.insert(tile.pad).second; });
-    });
-}
-
 int64_t beats_of_all(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const std::vector<Tile> &first_tiles) {
     int64_t beats = beats_of(first_tiles, *kernel.machine);
     for (const SpreadTransfer &t : transfers) beats += groups_of(t) * beats_of(t.channel.run.group, *kernel.machine);
@@ -181,9 +172,9 @@ bool is_busy(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers,
 }
 
 // Earlier where what the last group brings would come behind the loop: with as much in front as a result needs, which begins in
-// so many iterations, and then, of tiles that have a pad each, at the distance at which DRAM serves them. Not in loops that
-// load weights, whose first turns results share: with partial sums of the array products of 256 and 512 cubed take 1 to 2 %
-// longer so. Where DRAM is busy for most of such a loop it has all of it but the iterations of a result.
+// so many iterations. Not in loops that load weights, whose first turns results share: with partial sums of the array products
+// of 256 and 512 cubed take 1 to 2 % longer so. Where DRAM is busy for most of such a loop it has all of it but the iterations
+// of a result.
 EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, const Loop &hot,
                    EvenStarts starts) {
     constexpr int64_t least_in_front = 2, cycles_of_beat = 2;  // of one bank group
@@ -198,15 +189,8 @@ EvenStarts in_time(const Kernel &kernel, const std::vector<SpreadTransfer> &tran
     if (loads_weights(hot)) return starts;
     const int64_t interval = interval_of(kernel, hot), beats = beats_of(transfers.back().channel.run.group, machine),
                   takes = machine.sdma.setup + machine.dram.complete + cycles_of_beat * beats;
-    int64_t late = starts.last() + ceil_div(takes, interval) - sure_iterations(hot);
-    const int64_t earlier = std::clamp<int64_t>(late, 0, std::max<int64_t>(0, starts.start - in_front));
-    starts.start -= earlier;
-    late -= earlier;
-    if (late > 0 && starts.groups > 1 && have_a_pad_each(transfers)) {
-        const int64_t least = std::max(starts.groups, ceil_div(starts.groups * beats, interval));
-        starts.iterations = std::clamp(starts.iterations - ceil_div(late * starts.groups, starts.groups - 1),
-                                       std::min(least, starts.iterations), starts.iterations);
-    }
+    const int64_t late = starts.last() + ceil_div(takes, interval) - sure_iterations(hot);
+    starts.start -= std::clamp<int64_t>(late, 0, std::max<int64_t>(0, starts.start - in_front));
     return starts;
 }
 
