@@ -244,4 +244,17 @@ void add_branches(const Kernel &kernel, Blocks &blocks, const Delays &delays, bo
     Branches(kernel, blocks, delays, optimize).run();
 }
 
+bool branches_reach(const Blocks &blocks) {
+    const ProgramLayout layout = lay_out(blocks);
+    for (size_t b = 0; b < blocks.size(); b++)
+        for (size_t p = 0; p < blocks[b].packets.size(); p++)
+            for (const Op &op : blocks[b].packets[p]) {
+                if (!is_branch(op.opcode)) continue;
+                const int64_t offset =
+                    layout.start[static_cast<size_t>(op.imm)] - layout.start[b] - static_cast<int64_t>(p) * packet_bytes;
+                if (op.imm != static_cast<int32_t>(b) + 1 && (offset < furthest_back || offset > furthest_ahead)) return false;
+            }
+    return true;
+}
+
 }  // namespace atalla::codegen

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "codegen/branches.h"
 #include "codegen/code_cost.h"
 
 namespace atalla::codegen {
@@ -71,7 +72,7 @@ private:
         const auto leaves_cache = [&](int64_t was, int64_t is) {
             return was <= machine_.icache.bytes && is > machine_.icache.bytes;
         };
-        if (!branches_reach() || !std::equal(nests.begin(), nests.end(), grown.begin(), std::not_fn(leaves_cache)))
+        if (!branches_reach(blocks_) || !std::equal(nests.begin(), nests.end(), grown.begin(), std::not_fn(leaves_cache)))
             block = before;
     }
 
@@ -218,21 +219,6 @@ private:
         }
         block.packets = std::move(packets);
         block.jumps = order.jumps;
-    }
-
-    // Does every branch still reach the block it goes to?
-    bool branches_reach() const {
-        const ProgramLayout layout = lay_out(blocks_);
-        for (size_t b = 0; b < blocks_.size(); b++)
-            for (size_t p = 0; p < blocks_[b].packets.size(); p++)
-                for (const Op &op : blocks_[b].packets[p]) {
-                    if (!is_branch(op.opcode)) continue;
-                    const int64_t offset =
-                        layout.start[static_cast<size_t>(op.imm)] - layout.start[b] - static_cast<int64_t>(p) * packet_bytes;
-                    if (op.imm != static_cast<int32_t>(b) + 1 && (offset < furthest_back || offset > furthest_ahead))
-                        return false;
-                }
-        return true;
     }
 
     const Kernel &kernel_;

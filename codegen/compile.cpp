@@ -10,6 +10,7 @@
 #include "codegen/lowered.h"
 #include "codegen/masks.h"
 #include "codegen/match.h"
+#include "codegen/nest_lines.h"
 #include "codegen/passes.h"
 #include "codegen/promote.h"
 #include "codegen/second_look.h"
@@ -163,7 +164,10 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     if (options.optimize) assign_banks(kernel, blocks);
     pack_and_allocate(kernel, blocks, options.optimize, [&] { dump("pack", [&] { return to_string(kernel, blocks); }); });
     dump("allocate", [&] { return to_string(kernel, blocks); });
-    if (options.optimize) order_cold_code(kernel, blocks);
+    if (options.optimize) {
+        order_cold_code(kernel, blocks);
+        fit_nests_to_lines(kernel, blocks);
+    }
     result.program = emit(kernel, blocks);
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
     result.generate_seconds = seconds_since(generate_start);
