@@ -394,7 +394,7 @@ private:
         const std::vector<Run> runs = split_runs(copy.tiles);
         const bool fewer = hot != nullptr && !has_loop(hot->body) &&
                            std::all_of(runs.begin(), runs.end(), [&](const Run &run) { return run.count < hot->extent; });
-        return fewer ? one_tile_a_pad(runs) : runs;
+        return fewer ? join_runs_of_some_pads(one_tile_a_pad(runs)) : runs;
     }
 
     // The iteration that loads of a loop bring operands for: its indices, and 1 if there is one, 0 if not.

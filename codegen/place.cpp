@@ -367,6 +367,21 @@ void stack_allocations(Kernel &kernel, const std::map<std::string, PadLayout> &w
                     kernel.machine->pad_rows()));
 }
 
+// The cycles of the array in a body: its rows and weights, and what is between the last row and the next weights. For each copy
+// in it, or in loops of it, those of the loop that the copy stands in.
+int64_t array_beside(const Body &body, const Machine &machine, std::map<const Copy *, int64_t> &beside) {
+    int64_t rows = 0, weights = 0, inside = 0;
+    for (const Node &node : body) {
+        rows += node.op && node.op->opcode == Opcode::gemm_vv;
+        weights += node.op && node.op->opcode == Opcode::lw_vi;
+        if (node.loop) inside += node.loop->extent * array_beside(node.loop->body, machine, beside);
+    }
+    const int64_t cycles = inside + rows + weights + weights / lanes * static_cast<int64_t>(machine.sa.switch_spacing);
+    for (const Node &node : body)
+        if (node.copy) beside[node.copy.get()] = cycles;
+    return cycles;
+}
+
 }  // namespace
 
 void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
@@ -378,6 +393,8 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
     const auto loads = [&](size_t at) { return at < kernel.body.size() && kernel.body[at].copy && kernel.body[at].copy->load; };
     for (size_t at = 0; at < kernel.body.size(); at++)
         if (loads(at) && !loads(at - 1) && !loads(at + 1)) at_once.insert(kernel.body[at].copy.get());
+    std::map<const Copy *, int64_t> array;
+    array_beside(kernel.body, machine, array);
     for_each_node(kernel.body, [&](Node &node) {
         if (node.op && node.op->access) {
             node.op->pad = kernel.allocations[node.op->access->allocation].pad_of(node.op->access->row.constant);
@@ -388,7 +405,7 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
             for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
             node.copy->tiles = in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{},
-                                        at_once.contains(node.copy.get()), node.copy->any_order);
+                                        at_once.contains(node.copy.get()), node.copy->any_order, array[node.copy.get()]);
         }
     });
 }

@@ -1,6 +1,7 @@
 #include "codegen/transfer_code.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 
@@ -96,6 +97,16 @@ std::vector<Run> join_runs(std::vector<Run> runs) {
     for (Run &run : runs)
         if (joined.empty() || !join(joined.back(), run)) joined.push_back(std::move(run));
     return joined;
+}
+
+std::vector<Run> join_runs_of_some_pads(const std::vector<Run> &runs) {
+    const std::vector<Run> joined = join_runs(runs);
+    const auto all_jump = [](const Run &run) {
+        return std::ranges::any_of(run.jumps, [&](const Run::Jump &jump) {
+            return static_cast<size_t>(std::popcount(jump.tiles)) == run.group.size();
+        });
+    };
+    return std::ranges::none_of(joined, all_jump) ? joined : runs;
 }
 
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs) {

@@ -28,6 +28,8 @@ std::vector<Run> split_rounds(const std::vector<Tile> &tiles);
 // The same with runs that follow each other as one where tiles go on but for those of some pads, which jump: that began with
 // later tiles and take their first ones last.
 std::vector<Run> join_runs(std::vector<Run> runs);
+// The same, but not where all pads jump at once.
+std::vector<Run> join_runs_of_some_pads(const std::vector<Run> &runs);
 // Runs with one tile a pad, so that no transfer of a group waits for another.
 std::vector<Run> one_tile_a_pad(const std::vector<Run> &runs);
 

@@ -8,6 +8,7 @@
 
 #include "codegen/passes.h"
 #include "codegen/transfer_code.h"
+#include "codegen/turns.h"
 #include "isa/machine.h"
 
 namespace atalla::codegen {
@@ -230,6 +231,58 @@ TEST(Turns, PadsBeginInOtherBanksWhereTilesComeAtEvenDistances) {
         EXPECT_GE(apart, tiles.size() / pads * 3 / 4);
         EXPECT_LE(split_runs(tiles).size(), static_cast<size_t>(runs)) << "few jumps";
     }
+}
+
+// Eight rows of a pad lie two and a half pages apart from those of the next one: the fourth pad would open another page of the
+// first one's bank in half of all turns. Every other pad begins later, which is one jump of a single branch.
+TEST(Turns, PadsThatMeetInABankNowAndThenBeginInOthers) {
+    const Machine machine = find_machine("ax01");
+    const int64_t page = machine.dram.row_bytes / 2;
+    constexpr size_t pads = 4;
+    constexpr int64_t length = 1280;
+    const std::vector<Tile> tiles = tiles_of_rows(machine, length, length, 8);
+    ASSERT_EQ(tiles.size(), static_cast<size_t>(32 * length / 1024));
+    std::set<std::pair<int, int64_t>> moved;
+    for (size_t turn = 0; turn < tiles.size() / pads; turn++) {
+        std::set<int64_t> pages, banks;
+        for (size_t t = turn * pads; t < (turn + 1) * pads; t++) {
+            pages.insert(tiles[t].mem / page);
+            banks.insert(tiles[t].mem / page % machine.dram.banks);
+            moved.insert({tiles[t].pad, tiles[t].row});
+        }
+        EXPECT_EQ(banks.size(), pages.size()) << "turn " << turn;
+    }
+    EXPECT_EQ(moved.size(), tiles.size()) << "each tile once";
+    const std::vector<codegen::Run> runs = split_runs(tiles), joined = join_runs_of_some_pads(runs);
+    EXPECT_EQ(runs.size(), 2u);
+    ASSERT_EQ(joined.size(), 1u);
+    ASSERT_EQ(joined[0].jumps.size(), 1u);
+    std::set<int> later;
+    for (size_t i = 0; i < pads; i++)
+        if ((joined[0].jumps[0].tiles >> i & 1u) != 0) later.insert(joined[0].group[i].pad);
+    EXPECT_EQ(later, (std::set<int>{1, 3}));
+}
+
+// Where the array has more to do than DRAM, tiles stay in their order.
+TEST(Turns, PadsKeepTheirOrderBesideLongVisits) {
+    const Machine machine = find_machine("ax01");
+    std::vector<Tile> tiles;
+    for (int pad = 0; pad < 4; pad++)
+        for (int64_t i = 0; i < 10; i++) tiles.push_back({pad, 32 * i, 10240 * pad + 1024 * i, 32, 32, 32});
+    const PadLayout layout{0, 320, true};
+    constexpr int64_t one_row = 40 * 65, eight_rows = 40 * 72;
+    EXPECT_EQ(split_runs(in_turns(tiles, machine, layout, false, false, one_row)).size(), 2u);
+    EXPECT_EQ(split_runs(in_turns(tiles, machine, layout, false, false, eight_rows)).size(), 1u);
+}
+
+// Runs of which some pads jump from one to the next share a branch; where all do, each keeps its own.
+TEST(Turns, RunsAreJoinedWhereSomePadsJump) {
+    const auto run = [](int64_t first, int64_t second) {
+        return codegen::Run{{{0, 0, first, 32, 32, 32}, {1, 0, second, 32, 32, 32}}, 4, 0, 1024};
+    };
+    EXPECT_EQ(join_runs_of_some_pads({run(0, 8192), run(4096, 0)}).size(), 1u);
+    EXPECT_EQ(join_runs_of_some_pads({run(0, 8192), run(8192, 16384)}).size(), 2u);
+    EXPECT_EQ(join_runs({run(0, 8192), run(8192, 16384)}).size(), 1u);
 }
 
 }  // namespace
