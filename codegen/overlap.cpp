@@ -222,7 +222,9 @@ private:
             !in_rounds && std::all_of(results.begin(), results.end(), [](const Channel &c) { return c.run.count == 1; });
         // Of straight code, or where loops vary, it leaves as soon as it is made, and has the time of the next iteration.
         const bool from_straight = early && !hot && at_once;
-        if (rotate || (early && !from_straight)) result->wait(body);
+        Body before_stores;
+        if (rotate || (early && !from_straight)) result->wait(rotate ? before_stores : body);
+        const auto stores_at = static_cast<ptrdiff_t>(body.size());
         if (rotate) append_ops(tail, body);
         std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
         for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
@@ -284,6 +286,13 @@ private:
         const bool others_at_once = std::any_of(
             head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
         const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
+        // Or behind a hot loop that is over before what has started in front of it, where the one before has long left.
+        // Otherwise that has the time up to the next stores.
+        const bool leaves_last =
+            rotate && !direct && !spreads && loads_at_once_ && result->is_lone() && is_over_soon(*hot_loop);
+        if (!leaves_last)
+            body.insert(body.begin() + stores_at, std::make_move_iterator(before_stores.begin()),
+                        std::make_move_iterator(before_stores.end()));
         // What runs in front of the hot loop would leave the engines without work: the first group of a result starts before
         // it.
         const bool before_head = spreads && result && !direct && !head.empty() && transfers.front().channel.run.count > 2;
@@ -313,11 +322,15 @@ private:
             if (rotate) result->note(true, body);
             if (spreads && !before_head)
                 result->aim_before(body);
-            else if (!spreads && (!leaves_late || !result->issue_late(hot_loop, others, body)))
+            else if (!spreads && !leaves_last && (!leaves_late || !result->issue_late(hot_loop, others, body)))
                 result->issue_pending(hot_loop, body);
         }
         if (spreads) spread(kernel_, transfers, first_tiles, runs, *hot_loop, code_, body);
         for (Node &node : rewrite(std::move(hot_body), loop.id, before, after)) body.push_back(std::move(node));
+        if (leaves_last) {
+            result->wait(body);
+            result->issue_pending(nullptr, body);
+        }
         if (!rotate) {
             Body behind = stands_alone ? rewrite_leaving(std::move(tail), loop.id, before, after)
                                        : rewrite(std::move(tail), loop.id, before, after);
@@ -333,8 +346,9 @@ private:
         if (result && !direct) {
             // The last result, once the nest is done.
             if (rotate) {
-                result->wait(after);
+                if (!leaves_last) result->wait(after);
                 append_ops(tail, after);
+                if (leaves_last) result->wait(after);
             }
             result->start_last(rotate, after);
         }
@@ -368,6 +382,8 @@ private:
             return n.op->access->row.is_constant() && ring != nullptr && ring->loop == loop;
         });
     }
+    // Is there only one iteration of a loop from inside which a result could leave?
+    static bool is_over_soon(const Loop &hot) { return !has_loop(hot.body) && sure_iterations(hot) < 2; }
     // The longest of these loops, if nothing moves beside it.
     static Loop *idle_loop(const Body &body) {
         Loop *const longest = longest_loop(body);

@@ -25,6 +25,9 @@ public:
     // Those of the hot loop in which it starts to leave.
     int64_t iterations() const { return by_turns_ ? 0 : groups_; }
 
+    // Do all its transfers start together?
+    bool is_lone() const { return groups_ == 1; }
+
     // Before the nest: nothing has been made yet. `direct`: results leave as soon as they are made, which needs the slot alone.
     void reset(bool direct, Body &before) const;
     // Behind it every store to the slots before has landed.

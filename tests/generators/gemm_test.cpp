@@ -520,6 +520,31 @@ TEST_F(Gemm, ResultsOfOneSlotLeaveWhileTheNextBlockIsComputed) {
     EXPECT_NE(text.find(wait, starts), std::string::npos) << "the last result must have left at the end:\n" << text;
 }
 
+// A loop over two k tiles is over while operands of the next block come: the result leaves behind it and has the time up to its
+// next one, which stores to the other slot.
+TEST_F(Gemm, ResultsLeaveBehindALoopThatIsOverSoon) {
+    if (!machine.timed()) GTEST_SKIP() << "results do not leave later on a functional machine";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "36x192x96"}, {"bias", "true"}});
+    const Point point = Point::parse(
+        "b_block=8,b_resident=0,b_row_major=1,blocks_unrolled=0,k_alike=0,k_block=3,k_ends_apart=0,m_outer=1,pads_split=0,row_"
+        "pass=0,row_unroll=1,rows=36,slots=2,sums_in_registers=1,weight_unroll=32");
+    const Evaluator evaluator(workload, machine);
+    EXPECT_EQ(evaluator.verify(point), "");
+    codegen::CompileOptions options;
+    options.dump_after = "overlap";
+    std::string text;
+    options.dump = [&](const std::string &, const std::string &dumped) { text = dumped; };
+    evaluator.compile(point, options);
+    const size_t starts = text.find("scpad.st"), line = text.rfind('\n', starts) + 1;
+    ASSERT_NE(starts, std::string::npos) << text;
+    EXPECT_EQ(text.substr(line, starts - line).find('|'), std::string::npos) << "it leaves from inside the loop:\n" << text;
+    EXPECT_EQ(text.find("gemm.vv", starts), std::string::npos) << "rows of the block are behind it:\n" << text;
+    const size_t register_at = text.find(' ', starts) + 1;
+    const std::string wait = fmt::format("or.s x0, {}", text.substr(register_at, text.find(',', register_at) - register_at));
+    EXPECT_GT(text.find(wait), text.rfind("gemm.vv", starts)) << "rows of the other slot wait for it:\n" << text;
+    EXPECT_LT(text.rfind(wait, starts), starts) << "the one before must have left:\n" << text;
+}
+
 // Sums wait in the pads while the next block's are formed, and rows of operands and results are those of the block before: of
 // odd blocks, two blocks, products that follow each other, and columns whose last block begins earlier.
 TEST_F(Gemm, EpiloguesRunBesideTheProductOfTheNextBlock) {
