@@ -412,7 +412,8 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
         std::swap(parts[0], parts[1]);
         std::swap(times[0], times[1]);
     }
-    if (transfers_bind(kernel, transfers, first_tiles, hot) || walk_together(kernel, transfers, runs, hot))
+    if (transfers_bind(kernel, transfers, first_tiles, hot) || walk_together(kernel, transfers, runs, hot) ||
+        (pay_in_halves(transfers) && is_busy(kernel, transfers, hot)))
         start_halves(parts, times, kernel, body);
     start_at(kernel, parts, times, hot, code, body);
 }
