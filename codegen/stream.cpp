@@ -32,8 +32,8 @@ public:
         for (const Stream &s : plan_.stores) s.copy->tiles.clear();
         for (size_t i = 0; i < plan_.stores.size(); i++) start_results(plan_.stores[i], plan_.result_starts[i], before, behind);
         const auto insert = [&](size_t place, Body &nodes) {
-            kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(place), std::make_move_iterator(nodes.begin()),
-                                std::make_move_iterator(nodes.end()));
+            kernel_.body.insert(kernel_.body.begin() + static_cast<std::ptrdiff_t>(place),
+                                std::make_move_iterator(nodes.begin()), std::make_move_iterator(nodes.end()));
         };
         insert(at + 1, behind);
         insert(at, before);
@@ -86,8 +86,8 @@ private:
         std::vector<Started> started;
         int64_t first = starts.first;
         for (const Channel &c : channels) {
-            started.push_back(
-                {c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, nest_.hot(), nest_.is_several(), code_, before)});
+            started.push_back({c, start_from(kernel_, {c, {}, starts.count, {}}, first, starts.span, nest_.hot(),
+                                             nest_.is_several(), code_, before)});
             first += plan_.half_distance();
         }
         return started;

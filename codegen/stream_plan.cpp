@@ -16,8 +16,7 @@ namespace atalla::codegen {
 std::vector<int64_t> Starts::turns() const {
     std::vector<int64_t> turns;
     for (int64_t n = 0; n < count; n++)
-        turns.push_back(
-            std::max({first + (n * span + count - 1) / count, turns.empty() ? 0 : turns.back() + 1, int64_t{0}}));
+        turns.push_back(std::max({first + (n * span + count - 1) / count, turns.empty() ? 0 : turns.back() + 1, int64_t{0}}));
     return turns;
 }
 
@@ -84,8 +83,8 @@ private:
 
     // The copy that brings least comes in front of the loop as a whole.
     void leave_smallest_load() {
-        const auto smallest =
-            std::ranges::min_element(plan_.loads, {}, [&](const Stream &s) { return beats_of(s.copy->tiles, *kernel_.machine); });
+        const auto smallest = std::ranges::min_element(
+            plan_.loads, {}, [&](const Stream &s) { return beats_of(s.copy->tiles, *kernel_.machine); });
         std::erase_if(plan_.loads, [copy = smallest->copy](const Stream &s) { return s.copy == copy; });
         plan_.load_starts.clear();
         plan_.fronts.clear();
@@ -123,7 +122,8 @@ private:
         const int64_t land = turns_to_land(), late = result.most_ahead;
         int64_t made = 0;
         for (int64_t h = 0; h + late < result.groups; h++)
-            made = std::max(made, result.last_use[static_cast<size_t>(h + late)] + land - h * nest_.hot().extent / result.groups);
+            made =
+                std::max(made, result.last_use[static_cast<size_t>(h + late)] + land - h * nest_.hot().extent / result.groups);
         for (int64_t first = made; first < made + distance; first++)
             if (plan_beside(first, distance)) return true;
         return false;
@@ -230,7 +230,8 @@ private:
         int64_t come = 0, leave = 0;
         for (const Stream &s : plan_.loads) come += beats_of_all(s);
         for (size_t i = at_; i < kernel_.body.size(); i++)
-            if (const Node &node = kernel_.body[i]; node.copy && !node.copy->load && accesses(nest_.hot().body, node.copy->allocation))
+            if (const Node &node = kernel_.body[i];
+                node.copy && !node.copy->load && accesses(nest_.hot().body, node.copy->allocation))
                 leave += beats_of(node.copy->tiles, *kernel_.machine);
         return 2 * leave > come;
     }
@@ -247,7 +248,8 @@ private:
                 const int64_t count = s.groups - front - s.most_ahead;
                 Starts starts{distance * front, nest_.turns() * count / s.groups, count};
                 const auto comes_in_time = [&] {
-                    return in_time(s, starts, front) && (!plan_.stores.empty() || starts.turns().back() < plan_.turn_of_wait(s));
+                    return in_time(s, starts, front) &&
+                           (!plan_.stores.empty() || starts.turns().back() < plan_.turn_of_wait(s));
                 };
                 while (starts.first > -distance && !comes_in_time()) starts.first--;
                 if (!comes_in_time()) continue;
@@ -266,14 +268,17 @@ private:
     bool last_loads_end() const {
         for (size_t i = 0; i < plan_.loads.size(); i++) {
             const int64_t last = plan_.load_starts[i].turns().back(),
-                          needed = plan_.loads[i].first_use[static_cast<size_t>(plan_.fronts[i] + plan_.load_starts[i].count) - 1] - plan_.stages;
+                          needed =
+                              plan_.loads[i].first_use[static_cast<size_t>(plan_.fronts[i] + plan_.load_starts[i].count) - 1] -
+                              plan_.stages;
             bool ended = false;
             for (size_t r = 0; r < plan_.stores.size(); r++) {
                 const auto takes = [&](const auto &of_pad) { return plan_.stores[r].tiles.contains(of_pad.first); };
                 const std::vector<int64_t> turns = plan_.result_starts[r].turns();
-                ended = ended || (std::ranges::all_of(plan_.loads[i].tiles, takes) && std::ranges::any_of(turns, [&](int64_t turn) {
-                                      return turn > last && turn + plan_.half_distance() <= needed;
-                                  }));
+                ended =
+                    ended || (std::ranges::all_of(plan_.loads[i].tiles, takes) && std::ranges::any_of(turns, [&](int64_t turn) {
+                                  return turn > last && turn + plan_.half_distance() <= needed;
+                              }));
             }
             if (!ended) return false;
         }

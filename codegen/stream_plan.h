@@ -20,9 +20,9 @@ struct StreamPlan {
     std::vector<Stream> loads, stores;
     std::vector<int64_t> fronts;  // groups of each load that come in front of the loop
     std::vector<Starts> load_starts, result_starts;
-    int64_t stages = 1;     // iterations that may be under way at once
-    bool columns = false;   // pads have several columns, whose groups take turns
-    bool apart = false;     // all loads come in front of all results
+    int64_t stages = 1;    // iterations that may be under way at once
+    bool columns = false;  // pads have several columns, whose groups take turns
+    bool apart = false;    // all loads come in front of all results
     // Each group is two transfers of half of the pads, so that one has something to move while the engines of the other begin.
     bool in_halves = false;
     int64_t unsure = 0;  // last results whose turns the loop may not come to

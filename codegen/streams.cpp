@@ -41,9 +41,7 @@ std::vector<Op> LoopNest::operations() const {
     return operations;
 }
 
-const Tile &Stream::tile_of(int pad, int64_t turn) const {
-    return tiles.at(pad)[static_cast<size_t>(floor_mod(turn, groups))];
-}
+const Tile &Stream::tile_of(int pad, int64_t turn) const { return tiles.at(pad)[static_cast<size_t>(floor_mod(turn, groups))]; }
 
 namespace {
 
@@ -229,8 +227,7 @@ bool joins(Stream &s, const std::map<int, std::vector<Tile>> &column, size_t col
             const int64_t from_first = next.mem - tiles[part * columns].mem;  // of the same rows
             if (from_first < 0 || from_first >= next.pitch) return false;
             if (next.rows != last.rows || next.cols != last.cols || next.pitch != last.pitch) return false;
-            if (columns > 1 &&
-                place_of(next) - place_of(last) != place_of(last) - place_of(tiles[(part + 1) * columns - 2]))
+            if (columns > 1 && place_of(next) - place_of(last) != place_of(last) - place_of(tiles[(part + 1) * columns - 2]))
                 return false;
             tiles.insert(at(tiles, (part + 1) * columns), next);
         }

@@ -75,9 +75,9 @@ struct Stream {
 std::vector<Stream> streams_of_tiles(const LoopNest &nest, Copy &copy);
 
 // Streams of columns that are alike, in copies whose pads have several of the same rows: the tiles of the first rows of all of
-// them, then those of the next rows. Tiles are as low as keeps a group of the pads longer than engines take to begin, and leaves a
-// turn of the loop for each group of loads and of results: what comes in front of the loop and leaves behind it are the columns of
-// one tile each.
+// them, then those of the next rows. Tiles are as low as keeps a group of the pads longer than engines take to begin, and
+// leaves a turn of the loop for each group of loads and of results: what comes in front of the loop and leaves behind it are
+// the columns of one tile each.
 std::vector<Stream> streams_of_columns(const LoopNest &nest, Copy &copy);
 
 }  // namespace atalla::codegen

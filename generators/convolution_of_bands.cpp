@@ -74,8 +74,8 @@ private:
         product.part(l, yi, o, xt, pt, t, yb, g, b) = 0.0f;
         product.part(l, yi, o, xt, pt, t, yb, g, b) +=
             f32(filter(q, t, yi, o, g)) * f32(product.weights(q, l, xt, pt, t, yb, g, b));
-        sums(l, yi, o, xt, pt, yb, g, b) = shape_.bias ? Expr(everywhere(l, o % spread_together_, o / spread_together_, g))
-                                                       : sum_start(machine_);
+        sums(l, yi, o, xt, pt, yb, g, b) =
+            shape_.bias ? Expr(everywhere(l, o % spread_together_, o / spread_together_, g)) : sum_start(machine_);
         sums(l, yi, o, xt, pt, yb, g, b) =
             strict_float(sums(l, yi, o, xt, pt, yb, g, b) + bf16(product.part(l, yi, o, xt, pt, r, yb, g, b)));
         finished(l, xt, o, yi, pt, yb, g, b) = shape_.epilogue.apply(sums(l, yi, o, xt, pt, yb, g, b));

@@ -151,7 +151,8 @@ private:
         in_registers({best, one, power, value, mark});
     }
 
-    // The loops of running extrema, `side` vectors of them: chunks, steps, straight-line code. The loop over chunks is returned.
+    // The loops of running extrema, `side` vectors of them: chunks, steps, straight-line code. The loop over chunks is
+    // returned.
     RVar schedule_running(Func best, const Func &result, const RDom &turns, int side, int chunk, int unroll) {
         best.compute_at(result, row_)
             .vectorize(l, lanes)
