@@ -11,8 +11,8 @@ namespace atalla::codegen {
 
 namespace {
 
-constexpr int packets_per_period =
-    16;  // where a packet begins in a line comes again after so many, and earlier for short lines
+// Where a packet begins in a line comes again after so many, and earlier for short lines.
+constexpr int packets_per_period = 16;
 
 // Packets in front of a block, which the one before it runs through: at its end, but in front of a jump to the block.
 void put_in_front(Blocks &blocks, size_t block, int count) {

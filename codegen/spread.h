@@ -39,8 +39,8 @@ void spread(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, const 
 
 // The same at one distance for all, from the second iteration or later: a result may leave in the first. All start earlier
 // where the last group would end behind the loop, but not in the first iterations, `of_result`, in which groups of a result
-// leave. Where DRAM is busy for most of a loop that loads weights, few
-// transfers of many groups start as halves, too. Returns the first of them.
+// leave. Where DRAM is busy for most of a loop that loads weights, few transfers of many groups start as halves, too. Returns
+// the first of them.
 bool can_start_evenly(const std::vector<SpreadTransfer> &transfers, const Loop &hot, const TransferCode &code);
 int64_t start_evenly(Kernel &kernel, const std::vector<SpreadTransfer> &transfers, int64_t of_result, Loop &hot,
                      const TransferCode &code, Body &body);

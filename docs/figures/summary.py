@@ -29,8 +29,7 @@ def span(values, form):
     return f"{low} to {high} %" if low != high else f"{low} %"
 
 
-def rows_of(family, file, title):
-    drawn = {name: rows for column in groups() for name, rows in column}
+def rows_of(drawn, family, file, title):
     if title is None:
         return [row for row in drawn["Streaming operators"] if row[0].split()[0] in operator_results.PAGES[file]]
     return [row for row in drawn[title] if ("depthwise" in row[0]) == ("depthwise" in family)]
@@ -38,9 +37,10 @@ def rows_of(family, file, title):
 
 def summary():
     lines = ["| family | machine | kernels | share of the bound, mean | range | aimed for | reached | what binds |", "|---|---|---|---|---|---|---|---|"]
+    drawn = {name: rows for column in groups() for name, rows in column}
     for family, file, title, binds in FAMILIES:
         for machine, words in binds.items():
-            shares = [(share, goal) for _, on, share, goal in rows_of(family, file, title) if on == machine]
+            shares = [(share, goal) for _, on, share, goal in rows_of(drawn, family, file, title) if on == machine]
             mean = math.exp(sum(math.log(share) for share, _ in shares) / len(shares))
             marked = [(share, goal) for share, goal in shares if goal]
             aim = span([goal for _, goal in marked], "{:.0f}") if marked else ""

@@ -3,6 +3,7 @@
 Pages are all Markdown files of the repository. Sources name pages in comments: these have to exist, too.
 """
 
+import functools
 import pathlib
 import re
 import tempfile
@@ -28,6 +29,7 @@ def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
+@functools.cache
 def anchors_of(page):
     """What a link can name behind `#`: headings, as the usual viewers make anchors of them, and `<a id>`."""
     text, anchors = without_code(page.read_text()), set()
@@ -44,7 +46,7 @@ def anchors_of(page):
 
 def broken_links(root):
     """Each as text that says where it is."""
-    broken, pages, anchors = [], set(), {}
+    broken = []
     files = list(files_of(root))
     for page in files:
         if page.suffix != ".md":
@@ -58,7 +60,7 @@ def broken_links(root):
             where = f"{page.relative_to(root)} links to {link}"
             if not target.exists():
                 broken.append(where)
-            elif anchor and target.suffix == ".md" and anchor not in anchors.setdefault(target, anchors_of(target)):
+            elif anchor and target.suffix == ".md" and anchor not in anchors_of(target):
                 broken.append(where + ", which has no such heading")
     for source in files:
         if source.suffix not in SOURCES or source == pathlib.Path(__file__).resolve():
@@ -68,7 +70,7 @@ def broken_links(root):
             where = f"{source.relative_to(root)} names {name}"
             if not target.exists():
                 broken.append(where)
-            elif anchor and anchor not in anchors.setdefault(target, anchors_of(target)):
+            elif anchor and anchor not in anchors_of(target):
                 broken.append(f"{where}#{anchor}, which has no such heading")
     return broken
 
