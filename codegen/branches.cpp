@@ -103,15 +103,11 @@ private:
         constexpr int most = 9;  // of 16 packets, three begin where that is possible
         for (int fillers = 0; bytes > 0 && fillers <= most; fillers++) {
             if ((at + fillers * packet_bytes) % line + bytes > 2 * line) continue;
-            Op idle;
-            idle.opcode = Opcode::or_s;
-            idle.dst = zero_scalar;
-            idle.src = {zero_scalar, zero_scalar};
             // Code out of line returns behind the packet that branches to it.
             const auto place = static_cast<int>(first - packets.begin());
             for (Block &side : blocks_)
                 if (side.from_block == static_cast<int>(b) && side.from_packet >= place) side.from_packet += fillers;
-            packets.insert(first, static_cast<size_t>(fillers), OpGroup{idle});
+            packets.insert(first, static_cast<size_t>(fillers), idle_packet());
             return;
         }
     }
@@ -242,6 +238,14 @@ private:
 
 void add_branches(const Kernel &kernel, Blocks &blocks, const Delays &delays, bool optimize) {
     Branches(kernel, blocks, delays, optimize).run();
+}
+
+OpGroup idle_packet() {
+    Op idle;
+    idle.opcode = Opcode::or_s;
+    idle.dst = zero_scalar;
+    idle.src = {zero_scalar, zero_scalar};
+    return {idle};
 }
 
 bool branches_reach(const Blocks &blocks) {

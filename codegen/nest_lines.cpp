@@ -18,13 +18,9 @@ constexpr int packets_per_period = 16;
 void put_in_front(Blocks &blocks, size_t block, int count) {
     Block &front = blocks[block - 1];
     std::vector<OpGroup> &packets = front.packets;
-    Op idle;
-    idle.opcode = Opcode::or_s;
-    idle.dst = zero_scalar;
-    idle.src = {zero_scalar, zero_scalar};
     const bool jumps = !packets.empty() && packets.back().front().opcode == Opcode::jal;
     const auto place = static_cast<int>(packets.size()) - jumps;
-    packets.insert(packets.begin() + place, static_cast<size_t>(count), OpGroup{idle});
+    packets.insert(packets.begin() + place, static_cast<size_t>(count), idle_packet());
     // A block in another order than it runs is left at its end, too.
     const auto moved = [&](int at) { return at < place ? at : at + count; };
     std::map<int, int> moved_jumps;
