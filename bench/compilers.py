@@ -16,10 +16,10 @@ import json
 import math
 import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 import time
+
+import tuning
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -30,21 +30,18 @@ def read_kernels(path, only):
     return [line for line in lines if line and not line.startswith("#") and only in line]
 
 
-def tune(programs, kernel, trials):
-    """Cycles of the winner, or what went wrong."""
-    with tempfile.TemporaryDirectory() as folder:
-        command = [programs / "atalla-tune", *kernel.split(), "--trials", str(trials), "--quiet", "--json", "--db", f"{folder}/tuning.db"]
-        run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
-    if run.returncode:
-        return run.stderr.strip().splitlines()[-1] if run.stderr.strip() else f"exit status {run.returncode}"
-    result = json.loads(run.stdout)
-    return result["cycles"] if result["verified"] else "the winner was not verified"
+def cycles(programs, kernel, trials):
+    """Of the winner, or what went wrong. Kernels that are measured at the same time have a thread each."""
+    try:
+        return tuning.tune(programs, f"{kernel} --trials {trials}", {**os.environ, "OMP_NUM_THREADS": "1"})["cycles"]
+    except tuning.NotTuned as failure:
+        return failure.reason
 
 
 def measure(programs, kernels, trials, jobs):
     results, begin = {}, time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = {pool.submit(tune, programs, kernel, trials): kernel for kernel in kernels}
+        waiting = {pool.submit(cycles, programs, kernel, trials): kernel for kernel in kernels}
         for done in concurrent.futures.as_completed(waiting):
             results[waiting[done]] = done.result()
             if sys.stderr.isatty():

@@ -7,16 +7,17 @@ Run all, or the named ones (gemm, products, convolutions, convolutions-fsim, att
 Behind it docs/figures/summary.py and docs/figures/standing.py bring the front page up to date.
 """
 
+import functools
 import json
 import math
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 import page
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "bench"))
+import tuning  # noqa: E402
 
 GEMMS = [("ax01", shape) for shape in ("64x64x64", "128x128x128", "256x256x256", "512x512x512", "1024x1024x1024", "197x768x768", "100x70x50", "1x4096x4096", "4096x1x64", "33x33x33")]
 GEMMS += [("ax01-psum", shape) for _, shape in GEMMS]
@@ -52,24 +53,6 @@ ON_FSIM = [
 ]
 
 
-class Tuner:
-    """Tunes with an empty database and gives what `atalla-tune --json` says; a winner that was not verified ends the run."""
-
-    def __init__(self, programs):
-        self.tool = pathlib.Path(programs) / "atalla-tune"
-
-    def __call__(self, operator, shape, machine="ax01", *arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            command = [self.tool, "--op", operator, "--shape", shape, "--machine", machine, "--json", "--quiet", "--db", f"{folder}/results.db", *arguments]
-            run = subprocess.run(command, capture_output=True, text=True)
-        if run.returncode:
-            sys.exit(f"{operator} {shape} on {machine}: {run.stderr.strip()}")
-        result = json.loads(run.stdout)
-        if not result["verified"]:
-            sys.exit(f"{operator} {shape} on {machine}: the winner was not verified")
-        return result
-
-
 def cells(*values):
     row = "| " + " | ".join(f"{value:,}" if isinstance(value, int) else value for value in values) + " |"
     print(row, file=sys.stderr, flush=True)
@@ -89,7 +72,7 @@ def geometric_mean(shares):
 
 
 def gemm(tune):
-    results = [(machine, shape, tune("gemm", shape, machine)) for machine, shape in GEMMS]
+    results = [(machine, shape, tune(f"--machine {machine} --op gemm --shape {shape}")) for machine, shape in GEMMS]
     return table(("machine", "shape", "cycles", "lower bound", "share", "seconds"),
                  [cells(machine, shape, r["cycles"], r["bound_cycles"], share(r), f"{r['seconds']:.1f}") for machine, shape, r in results])
 
@@ -104,8 +87,7 @@ def products(tune):
             if min(m, n, k) < SMALLEST or m * n * k > LARGEST or key in seen:
                 continue
             seen.add(key)
-            arguments = ["--b-layout", product["b"], "--trials", "4"] + ["--bias"] * bias
-            result = tune("gemm", f"{m}x{n}x{k}", "ax01", *arguments)
+            result = tune(f"--machine ax01 --op gemm --shape {m}x{n}x{k} --b-layout {product['b']} --trials 4" + " --bias" * bias)
             shares.append(result["bound_share"])
             rows.append((m * n * k, cells(path.stem, f"{m}x{n}x{k}", product["b"] + ", bias" * bias, result["cycles"], result["bound_cycles"], share(result))))
     return [f"The geometric mean is {geometric_mean(shares)} of the bound, the worst {100 * min(shares):.1f} %.", "",
@@ -123,10 +105,11 @@ def convolutions(tune):
         images, channels, height, width = image.split("x")
         for machine in planes:
             layout = "shared" if (layer, machine) in SHARED else "packed"
-            result = tune("conv2d", shape, machine, *arguments.split(), "--weight-layout", layout, "--trials", "10")
+            options = f"--machine {machine} --op conv2d {arguments} --trials 10 --weight-layout"
+            result = tune(f"{options} {layout} --shape {shape}")
             inside = None
             if int(channels) >= INSIDE and "--groups" not in arguments:
-                inside = tune("conv2d", f"{images}x{height}x{width}x{channels},{weight}", machine, *arguments.split(), "--weight-layout", "packed", "--layout", "nhwc", "--trials", "10")
+                inside = tune(f"{options} packed --layout nhwc --shape {images}x{height}x{width}x{channels},{weight}")
             if "--groups" not in arguments:
                 planes[machine].append(result["bound_share"])
                 better[machine].append(max(result["bound_share"], inside["bound_share"] if inside else 0))
@@ -139,8 +122,8 @@ def convolutions(tune):
 def convolutions_on_fsim(tune):
     rows = []
     for what, operator, shape, arguments, upstream in ON_FSIM:
-        layout = ["--weight-layout", "banded"] if operator == "conv2d" else []
-        result = tune(operator, shape, "fsim", *arguments.split(), *layout)
+        layout = "--weight-layout banded" if operator == "conv2d" else ""
+        result = tune(f"--machine fsim --op {operator} --shape {shape} {arguments} {layout}")
         rows.append(cells(what, shape, result["cycles"], upstream or ""))
     return table(("convolution", "shape", "packets", "upstream"), rows)
 
@@ -150,7 +133,8 @@ def attention(tune, heads, lengths, masks, name):
     for mask in masks:
         for length in lengths:
             shape = ",".join([f"1x{heads}x{length}x64"] * 3)
-            result = tune("scaled_dot_product_attention", shape, "ax01", "--trials", "8" if length < 4096 else "1", *(["--is-causal"] if mask == "causal" else []))
+            trials = 8 if length < 4096 else 1
+            result = tune(f"--machine ax01 --op scaled_dot_product_attention --shape {shape} --trials {trials}" + " --is-causal" * (mask == "causal"))
             rows.append((length, cells(name.format(length), mask, result["cycles"], result["bound_cycles"], share(result))))
     return table(("S = T", "mask", "cycles", "lower bound", "share"), [row for _, row in rows])
 
@@ -170,7 +154,7 @@ def main():
     names = sys.argv[2:] or list(TABLES)
     if len(sys.argv) < 2 or any(name not in TABLES for name in names):
         sys.exit(__doc__)
-    tune = Tuner(sys.argv[1])
+    tune = functools.partial(tuning.tune, sys.argv[1])
     for name in names:
         file, lines = TABLES[name]
         page.write(page.DOCS / "results" / file, f"docs/kernel_results.py {name}", "\n".join(lines(tune)))

@@ -1,17 +1,17 @@
 """Writes the tables of streaming operators in docs/results/: tuned from an empty database with the default budget, beside their bounds.
 
-    python3 docs/operator_results.py build/release/bin/atalla-tune [OPERATOR...]
+    python3 docs/operator_results.py build/release/bin [OPERATOR...]
 
 Rows of operators that are not named stay as they are. Behind it docs/figures/summary.py and docs/figures/standing.py bring the front page
 up to date.
 """
 
-import json
-import subprocess
 import sys
-import tempfile
 
 import page
+
+sys.path.append(str(page.DOCS.parent / "bench"))
+import tuning  # noqa: E402
 
 # Machine, operator, shape and arguments, packets that upstream publishes for the same kernel on its functional simulator.
 CALLS = [
@@ -120,12 +120,8 @@ HEAD = """| machine | operator | shape | cycles | lower bound | share | bound by
 """
 
 
-def measured(tool, machine, operator, shape, arguments, upstream):
-    with tempfile.TemporaryDirectory() as folder:
-        command = [tool, "--op", operator, "--shape", shape, "--machine", machine, "--json", "--quiet", "--db", f"{folder}/results.db", *arguments.split()]
-        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    if not result["verified"]:
-        raise SystemExit(f"{operator} {shape} on {machine} is not verified")
+def measured(programs, machine, operator, shape, arguments, upstream):
+    result = tuning.tune(programs, f"--machine {machine} --op {operator} --shape {shape} {arguments}")
     return f"{result['cycles']:,} | {result['bound_cycles']:,} | {100 * result['bound_share']:.1f} % | {result['bound_by']} | {upstream or ''} |"
 
 
@@ -148,13 +144,13 @@ def write(rows):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    tool, *named = sys.argv[1:]
+    programs, *named = sys.argv[1:]
     if unknown := set(named) - {call[1] for call in CALLS}:
         sys.exit(f"no row is of {', '.join(sorted(unknown))}")
     rows = read()
     for call in CALLS:
         if not named or call[1] in named:
-            rows[call] = begin(*call) + measured(tool, *call)
+            rows[call] = begin(*call) + measured(programs, *call)
             print(rows[call], flush=True)
     write(rows)
 
