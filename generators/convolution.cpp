@@ -584,6 +584,17 @@ bool ConvolutionPlan::possible(const ConvolutionShape &shape, const Point &point
     return point["strips_alike"] || (strip_columns == shape.columns() && strip_rows > 1 && low > 0 && low < below);
 }
 
+KernelDefinition convolution_kernel(const ConvolutionShape &shape, const Func &out, const ImageParam &x, const ImageParam &f,
+                                    const ImageParam &bias) {
+    KernelDefinition kernel;
+    kernel.pipeline = Pipeline(out);
+    kernel.add_input({"X", shape.x_extents()}, x);
+    kernel.add_input({"F", shape.f_extents()}, f);
+    if (shape.bias) kernel.add_input({"bias", shape.bias_extents()}, bias);
+    kernel.outputs = {{"Y", shape.out_extents()}};
+    return kernel;
+}
+
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     if (shape.band_rows() > 1 || shape.shared_columns() > 0) return convolution_of_bands(shape, machine, point);
     return point["in_parts"] ? convolution_of_parts(shape, machine, point) : ConvolutionPipeline(shape, machine, point).build();

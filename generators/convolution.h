@@ -310,4 +310,8 @@ struct ConvolutionPlan {
 // of the tensors and that of its vectors: an infinity or NaN spreads over what is turned with it (docs/convolution.md).
 KernelDefinition convolution(const ConvolutionShape &shape, const Machine &machine, const Point &point);
 
+// The kernel that stores `out`, with the tensors of a convolution.
+KernelDefinition convolution_kernel(const ConvolutionShape &shape, const Halide::Func &out, const Halide::ImageParam &x,
+                                    const Halide::ImageParam &f, const Halide::ImageParam &bias);
+
 }  // namespace atalla

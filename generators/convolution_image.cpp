@@ -261,15 +261,7 @@ Expr ConvolutionImage::define_start(Func biases, const ImageParam &bias) {
 }
 
 KernelDefinition ConvolutionImage::kernel_of(const Func &out, const ImageParam &f, const ImageParam &bias) const {
-    KernelDefinition kernel;
-    kernel.pipeline = Pipeline(out);
-    kernel.arguments = {x, f};
-    kernel.inputs = {{"X", shape_.x_extents()}, {"F", shape_.f_extents()}};
-    if (shape_.bias) {
-        kernel.arguments.push_back(bias);
-        kernel.inputs.push_back({"bias", shape_.bias_extents()});
-    }
-    kernel.outputs = {{"Y", shape_.out_extents()}};
+    KernelDefinition kernel = convolution_kernel(shape_, out, x, f, bias);
     // The places of a column are in one pad.
     if (patches_) kernel.lay_out(image, {0, int64_t{plan_.stored_rows} * tap_tiles_, true});
     if (image_by_channel() && !plan_.in_line) {

@@ -186,15 +186,7 @@ private:
     }
 
     KernelDefinition kernel() const {
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {x, f};
-        kernel.inputs = {{"X", given_.x_extents()}, {"F", given_.f_extents()}};
-        if (given_.bias) {
-            kernel.arguments.push_back(bias);
-            kernel.inputs.push_back({"bias", given_.bias_extents()});
-        }
-        kernel.outputs = {{"Y", given_.out_extents()}};
+        KernelDefinition kernel = convolution_kernel(given_, out, x, f, bias);
         // One pad each: long transfers, and no more than one row in a cycle is needed of either.
         for (const char *name : {"raw", "filter", "biases", "finished"}) kernel.layouts[name] = {1, 0};
         return kernel;

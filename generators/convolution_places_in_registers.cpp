@@ -46,15 +46,7 @@ public:
         define_filter();
         define_result();
         schedule();
-        KernelDefinition kernel;
-        kernel.pipeline = Pipeline(out);
-        kernel.arguments = {x_, f_};
-        kernel.inputs = {{"X", s_.x_extents()}, {"F", s_.f_extents()}};
-        if (s_.bias) {
-            kernel.arguments.push_back(bias_);
-            kernel.inputs.push_back({"bias", s_.bias_extents()});
-        }
-        kernel.outputs = {{"Y", s_.out_extents()}};
+        KernelDefinition kernel = convolution_kernel(s_, out, x_, f_, bias_);
         // One pad each: long transfers, and no more than one row in a cycle is needed of either.
         for (const char *name : {"pixels", "filter", "biases", "finished"}) kernel.layouts[name] = {1, 0};
         return kernel;

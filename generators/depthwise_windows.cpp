@@ -65,13 +65,9 @@ public:
         fix_shape(out_.output_buffer(), results);
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_, weights_};
-        kernel.inputs = {{"X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images}},
-                         {"F", {shape_.channels, taps()}}};
-        if (shape_.bias) {
-            kernel.arguments.push_back(bias_);
-            kernel.inputs.push_back({"bias", {shape_.channels}});
-        }
+        kernel.add_input("X", image_);
+        kernel.add_input("F", weights_);
+        if (shape_.bias) kernel.add_input("bias", bias_);
         kernel.outputs = {{"Y", results}};
         return kernel;
     }

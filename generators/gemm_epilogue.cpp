@@ -44,16 +44,14 @@ TensorData epilogue_on_host(const GemmShape &shape, TensorData product, const st
     KernelDefinition kernel;
     std::vector<TensorData> data = {std::move(product)};
     const ImageParam whole = vocabulary::tensor(product_name, {shape.n, rows});
-    kernel.arguments = {whole};
-    kernel.inputs = {{product_name, {shape.n, rows}}};
+    kernel.add_input(product_name, whole);
     std::map<std::string, Expr> values = {{product_name, whole(n, m)}};
     for (size_t i = 0; i < shape.operands.size(); i++) {
         const GemmOperand &operand = shape.operands[i];
         const bool matrix = operand.kind == GemmOperand::Matrix, row = operand.kind == GemmOperand::Row;
         const std::vector<int64_t> extents = matrix ? std::vector{shape.n, rows} : std::vector{row ? shape.n : shape.m};
         const ImageParam tensor = vocabulary::tensor("in_" + operand.name, extents);
-        kernel.arguments.push_back(tensor);
-        kernel.inputs.push_back({operand.name, extents});
+        kernel.add_input(operand.name, tensor);
         values[operand.name] = matrix ? tensor(n, m) : row ? tensor(n) : tensor(m % static_cast<int>(shape.m));
         data.push_back(operand_data(shape, inputs, i));
     }

@@ -197,8 +197,7 @@ private:
                 for (Func f : {raw[source], rows[source]}) kernel.lay_out(f, {0, down / pads});
         kernel.pipeline = Pipeline(out);
         for (size_t input = 0; input < inputs_.size(); input++) {
-            kernel.arguments.push_back(images[input]);
-            kernel.inputs.push_back({inputs_[input].name, {inputs_[input].elements()}});
+            kernel.add_input(inputs_[input].name, images[input]);
         }
         kernel.outputs = {{"result", {outputs_[0].elements()}}};
         return kernel;

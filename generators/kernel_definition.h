@@ -28,9 +28,10 @@ struct KernelDefinition {
     // How the rows of a Func lie in the pads, by its name without Halide's "$1".
     std::map<std::string, codegen::PadLayout> layouts;
 
-    void lay_out(const Halide::Func &func, const codegen::PadLayout &layout) {
-        layouts[func.name().substr(0, func.name().find('$'))] = layout;
-    }
+    // A tensor of constant extents, or one that has others outside of the pipeline.
+    void add_input(std::string name, const Halide::ImageParam &tensor);
+    void add_input(TensorSpec outside, const Halide::ImageParam &tensor);
+    void lay_out(const Halide::Func &func, const codegen::PadLayout &layout);
 };
 
 }  // namespace atalla

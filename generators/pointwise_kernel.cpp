@@ -82,8 +82,7 @@ KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &p
             set_strides(tensor, strides);
         }
         tensors.push_back(tensor);
-        kernel.arguments.push_back(tensor);
-        kernel.inputs.push_back({names_[i], extents});
+        kernel.add_input(names_[i], tensor);
         if (!used.count(names_[i])) {
             staged.emplace_back();
             continue;

@@ -118,8 +118,7 @@ KernelDefinition PointwiseWorkload::build_of_patterns(const Machine &machine, co
         const std::vector<int64_t> extents = is_whole ? std::vector{run.elements, run.images} : std::vector{elements};
         const ImageParam tensor = vocabulary::tensor("in_" + name, extents);
         tensors.push_back(tensor);
-        kernel.arguments.push_back(tensor);
-        kernel.inputs.push_back({name, extents});
+        kernel.add_input(name, tensor);
         if (!used.count(name)) continue;
         if (single)
             of_all[name] = row_of(name + "_rows", tensor, 1)(0);

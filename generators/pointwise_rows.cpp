@@ -177,8 +177,7 @@ KernelDefinition PointwiseWorkload::build_of_rows(const Machine &machine, const 
                                                       : std::vector{run.elements * run.rows, run.images};
         const ImageParam tensor = vocabulary::tensor("in_" + names_[at], extents);
         tensors.push_back(tensor);
-        kernel.arguments.push_back(tensor);
-        kernel.inputs.push_back({names_[at], extents});
+        kernel.add_input(names_[at], tensor);
         if (!used.count(names_[at])) continue;
         if (single)
             of_all[names_[at]] = single_number(names_[at] + "_rows", tensor)(0);

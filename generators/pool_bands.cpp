@@ -153,8 +153,7 @@ public:
         for (Piece &piece : pieces_) schedule(piece);
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", image_extents()}};
+        kernel.add_input("X", image_);
         kernel.outputs = {{"Y", extents}};
         if (blocks_.parts > 1)
             for (const Piece &piece : pieces_) {

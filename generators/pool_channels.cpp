@@ -117,16 +117,9 @@ public:
         fix_shape(out_.output_buffer(), {shape_.channels, shape_.x.results, shape_.y.results, shape_.images});
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image};
-        kernel.inputs = {{"X", {shape_.channels, shape_.x.size, shape_.y.size, shape_.images}}};
-        if (weighted()) {
-            kernel.arguments.push_back(weights_);
-            kernel.inputs.push_back({"F", {shape_.channels, taps()}});
-        }
-        if (shape_.bias) {
-            kernel.arguments.push_back(bias_);
-            kernel.inputs.push_back({"bias", {shape_.channels}});
-        }
+        kernel.add_input("X", image);
+        if (weighted()) kernel.add_input("F", weights_);
+        if (shape_.bias) kernel.add_input("bias", bias_);
         kernel.outputs = {{"Y", {shape_.channels, shape_.x.results, shape_.y.results, shape_.images}}};
         return kernel;
     }

@@ -69,16 +69,9 @@ public:
         fix_shape(out_.output_buffer(), extents(shape_.x.results, shape_.y.results));
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", extents(shape_.x.size, shape_.y.size)}};
-        if (weighted()) {
-            kernel.arguments.push_back(weights_);
-            kernel.inputs.push_back({"F", {shape_.channels, taps()}});
-        }
-        if (shape_.bias) {
-            kernel.arguments.push_back(bias_);
-            kernel.inputs.push_back({"bias", {shape_.channels}});
-        }
+        kernel.add_input("X", image_);
+        if (weighted()) kernel.add_input("F", weights_);
+        if (shape_.bias) kernel.add_input("bias", bias_);
         kernel.outputs = {{"Y", extents(shape_.x.results, shape_.y.results)}};
         return kernel;
     }

@@ -416,16 +416,9 @@ private:
     KernelDefinition kernel() const {
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", {pixels_, planes_}}};
-        if (weighted()) {
-            kernel.arguments.push_back(weights_);
-            kernel.inputs.push_back({"F", {taps_, channels_}});
-        }
-        if (shape_.bias) {
-            kernel.arguments.push_back(bias_);
-            kernel.inputs.push_back({"bias", {channels_}});
-        }
+        kernel.add_input("X", image_);
+        if (weighted()) kernel.add_input("F", weights_);
+        if (shape_.bias) kernel.add_input("bias", bias_);
         kernel.outputs = {{"Y", result_extents()}};
         // What a transfer moves follows each other in memory, and the pads' transfers are those of different planes.
         if (machine_.timed()) {

@@ -137,8 +137,7 @@ public:
         schedule();
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", {shape_.x.size, bands_.height, bands_.count}}};
+        kernel.add_input("X", image_);
         kernel.outputs = {{"Y", {shape_.x.results, bands_.rows, bands_.count}}};
         if (shares_ != Shares::Rows) {
             const int64_t parts = shares_ == Shares::Parts ? machine_.pad.count : 1;

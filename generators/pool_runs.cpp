@@ -174,8 +174,7 @@ public:
         schedule();
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", {runs_.elements, runs_.count}}};
+        kernel.add_input("X", image_);
         kernel.outputs = {{"Y", {runs_.results, runs_.count}}};
         if (parts_ > 1)
             for (const Step &step : steps_)

@@ -38,8 +38,7 @@ KernelDefinition ReduceKernel::finish(const std::vector<int64_t> &results) {
     fix_shape(out_.output_buffer(), results);
     KernelDefinition kernel;
     kernel.pipeline = Pipeline(out_);
-    kernel.arguments = {image_};
-    kernel.inputs = {{"X", {shape_.elements()}}};
+    kernel.add_input("X", image_);
     kernel.outputs = {{"Y", {shape_.results()}}};
     return kernel;
 }

@@ -114,8 +114,7 @@ public:
         schedule();
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out_);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", {shape_.x.size * shape_.y.size, planes_}}};
+        kernel.add_input("X", image_);
         kernel.outputs = {{"Y", result_extents()}};
         // What a transfer moves follows each other in memory, and the pads' transfers are those of different planes.
         if (machine_.timed()) {

@@ -108,8 +108,7 @@ public:
         fix_shape(out.output_buffer(), {shape_.kept, shape_.outer});
         KernelDefinition kernel;
         kernel.pipeline = Pipeline(out);
-        kernel.arguments = {image_};
-        kernel.inputs = {{"X", {shape_.elements()}}};
+        kernel.add_input("X", image_);
         kernel.outputs = {{"Y", {shape_.results()}}};
         return kernel;
     }
