@@ -74,6 +74,12 @@ const AttentionForm &attention_form(const AttentionShape &shape, const Machine &
     return attention_in_pads;
 }
 
+std::vector<Halide::Expr> tensor_args(const AttentionShape &shape, const BatchVars<AttentionBatch> &batch, char tensor,
+                                      Halide::Expr element, const Halide::Expr &row) {
+    const bool of_keys = tensor == 'k' || tensor == 'v';
+    return batch.tensor_args(std::move(element), row, of_keys ? &AttentionBatch::keys : nullptr, shape.inside(tensor));
+}
+
 std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own) {
     for (size_t d = 0; d < batch.size(); d++)
         if (batch.dim(d).mask) own.push_back(batch.dim(d).mask_of(Halide::Expr(batch.var(d))));
@@ -96,9 +102,11 @@ KernelDefinition attention_kernel(const AttentionShape &shape, Halide::Pipeline 
                                   const std::array<Halide::ImageParam, 4> &inputs) {
     KernelDefinition kernel;
     kernel.pipeline = std::move(pipeline);
-    kernel.inputs = {{"Q", shape.q_extents()}, {"K", shape.k_extents()}, {"V", shape.v_extents()}};
-    if (shape.mask) kernel.inputs.push_back({"mask", shape.mask_extents()});
-    kernel.arguments.assign(inputs.begin(), inputs.begin() + static_cast<std::ptrdiff_t>(kernel.inputs.size()));
+    const auto &[q, k, v, mask] = inputs;
+    kernel.add_input("Q", q);
+    kernel.add_input("K", k);
+    kernel.add_input("V", v);
+    if (shape.mask) kernel.add_input("mask", mask);
     kernel.outputs = {{"O", shape.out_extents()}};
     return kernel;
 }

@@ -163,7 +163,9 @@ struct AttentionShape {
 // over its block of 32 keys and 32 columns.
 KernelDefinition attention(const AttentionShape &shape, const Machine &machine, const Point &point);
 
-// The arguments of the mask, whose own are given.
+// The arguments of the tensor 'q', 'k', 'v' or 'o' for an element of a row; of the mask, whose own are given.
+std::vector<Halide::Expr> tensor_args(const AttentionShape &shape, const BatchVars<AttentionBatch> &batch, char tensor,
+                                      Halide::Expr element, const Halide::Expr &row);
 std::vector<Halide::Expr> mask_args(const BatchVars<AttentionBatch> &batch, std::vector<Halide::Expr> own);
 
 // The loops of the result around those `inside` a block of a head: heads that go through each step together, where `head`

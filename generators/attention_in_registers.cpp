@@ -40,16 +40,6 @@ private:
     std::vector<Expr> args(std::vector<Expr> own, bool AttentionBatch::*has = nullptr) const {
         return batch_.args(std::move(own), has);
     }
-    // Where an element of a row of the tensors is.
-    std::vector<Expr> q_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, nullptr, shape_.inside('q'));
-    }
-    std::vector<Expr> k_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k'));
-    }
-    std::vector<Expr> v_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v'));
-    }
     // One row through the array, with 32 vectors as weights.
     struct Dot {
         Func weights, part;
@@ -58,10 +48,11 @@ private:
 
     void define_operands() {
         const Expr at = c * lanes + k, row = tt * lanes + w;
-        define_within(Qs, args({k, i, c}), at < depth_, q(q_at(min(at, depth_ - 1), i)));
-        define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_, key(k_at(min(at, depth_ - 1), min(row, keys_ - 1))));
+        define_within(Qs, args({k, i, c}), at < depth_, q(tensor_args(shape_, batch_, 'q', min(at, depth_ - 1), i)));
+        define_within(Kp, args({k, w, tt, c}), at < depth_ && row < keys_,
+                      key(tensor_args(shape_, batch_, 'k', min(at, depth_ - 1), min(row, keys_ - 1))));
         define_within(Vp, args({k, w, tt, c}), at < width_ && row < keys_,
-                      value(v_at(min(at, width_ - 1), min(row, keys_ - 1))));
+                      value(tensor_args(shape_, batch_, 'v', min(at, width_ - 1), min(row, keys_ - 1))));
         define(Ks, args({k, w, tt, c}), Kp(args({k, w, tt, c})));
         define(Vs, args({k, w, tt, c}), Vp(args({k, w, tt, c})));
         if (shape_.mask)
@@ -115,7 +106,7 @@ private:
         define(inverse, args({i}),
                bf16(machine_rcp(select(strict_float(sum(args({i})) < bf16(1.0f)), bf16(1.0f), sum(args({i}))))));
         define(Y, args({d, i, c}), strict_float(O(args({d, i, c})) * inverse(args({i}))));
-        define(out, batch_.tensor_args(d, i, nullptr, shape_.inside('o')), Y(args({d % lanes, i, d / lanes})));
+        define(out, tensor_args(shape_, batch_, 'o', d, i), Y(args({d % lanes, i, d / lanes})));
     }
 
     // Weights that are loaded at `level` of `consumer`, whose innermost loop over rows is `row`.

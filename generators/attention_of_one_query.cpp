@@ -83,9 +83,10 @@ private:
             const std::string name = "_" + std::to_string(n);
             const Func &queries = Qs.emplace_back("Qs" + name), &keys = Ks.emplace_back("Ks" + name);
             const Expr at = n * lanes + k, inside = min(at, depth_ - 1), row = min(t, keys_ - 1);
-            define_rows(queries, {k}, at < depth_, depth_ % lanes == 0, q(tensor_at(at, 0, 'q')), q(tensor_at(inside, 0, 'q')));
+            define_rows(queries, {k}, at < depth_, depth_ % lanes == 0, q(tensor_args(shape_, batch_, 'q', at, 0)),
+                        q(tensor_args(shape_, batch_, 'q', inside, 0)));
             define_rows(keys, {k, t}, at < depth_ && t < keys_, depth_ % lanes == 0 && keys_ % lanes == 0,
-                        key(tensor_at(at, t, 'k')), key(tensor_at(inside, row, 'k')));
+                        key(tensor_args(shape_, batch_, 'k', at, t)), key(tensor_args(shape_, batch_, 'k', inside, row)));
             const Func &weights = weights_.emplace_back("weights" + name), &part = parts_.emplace_back("part" + name);
             define(weights, args({k, w, tt}), keys(args({k, tt * lanes + w})));
             define(part, args({j, tt}), 0.0f);
@@ -125,9 +126,6 @@ private:
         else
             define_within(rows, args(std::move(own)), inside, some);
     }
-    std::vector<Expr> tensor_at(const Expr &element, const Expr &row, char tensor) const {
-        return batch_.tensor_args(element, row, nullptr, shape_.inside(tensor));
-    }
 
     void define_softmax() {
         // Where a mask hides all keys, no distance from minus infinity would be a number.
@@ -153,14 +151,15 @@ private:
     void define_result() {
         const Expr at = c * lanes + d;
         define_rows(Vs, {d, t, c}, at < width_ && t < keys_, width_ % lanes == 0 && keys_ % lanes == 0,
-                    value(tensor_at(at, t, 'v')), value(tensor_at(min(at, width_ - 1), min(t, keys_ - 1), 'v')));
+                    value(tensor_args(shape_, batch_, 'v', at, t)),
+                    value(tensor_args(shape_, batch_, 'v', min(at, width_ - 1), min(t, keys_ - 1))));
         std::vector<Expr> products;
         for (int n = 0; n < lanes; n++)
             products.push_back(strict_float(Vs(args({d, summed * lanes + n, c})) * p(args({n, summed}))));
         define(sums, args({d, c}), bf16(-0.0f));
         sums(args({d, c})) = added(sums(args({d, c})), tree(products, added));
         define(Y, args({d, c}), strict_float(sums(args({d, c})) * inverse(args({}))));
-        define(out, tensor_at(d, i, 'o'), Y(args({d % lanes, d / lanes})));
+        define(out, tensor_args(shape_, batch_, 'o', d, i), Y(args({d % lanes, d / lanes})));
     }
 
     // ---- the schedule

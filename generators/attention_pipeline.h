@@ -111,16 +111,6 @@ protected:
     bool hides_end() const { return keys_ % lanes != 0 && !skips_; }
 
 private:
-    // Where an element of a row of the tensors is.
-    std::vector<Expr> q_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, nullptr, shape_.inside('q'));
-    }
-    std::vector<Expr> k_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('k'));
-    }
-    std::vector<Expr> v_at(const Expr &element, const Expr &row) const {
-        return batch_.tensor_args(element, row, &AttentionBatch::keys, shape_.inside('v'));
-    }
     // Of what is computed from keys and values alone; of the rows of the mask for a block of queries: problems may share them.
     std::vector<Expr> of_keys(std::vector<Expr> own) const;
     std::vector<Expr> of_mask(std::vector<Expr> own) const;
