@@ -12,6 +12,22 @@ namespace atalla {
 using namespace Halide;
 using namespace vocabulary;
 
+void over_channels(Func step, const Var &element, Var channel, int vector_unroll, int channel_unroll) {
+    const Var vector("no"), lane("ni"), unrolled_vector("n_unroll"), unrolled_channel("c_unroll");
+    step.split(element, vector, lane, lanes).vectorize(lane);
+    std::vector<VarOrRVar> order = {lane};
+    if (vector_unroll > 1) {
+        step.split(vector, vector, unrolled_vector, vector_unroll);
+        order.emplace_back(unrolled_vector);
+    }
+    if (channel_unroll > 1) {
+        step.split(channel, channel, unrolled_channel, channel_unroll);
+        order.emplace_back(unrolled_channel);
+    }
+    order.insert(order.end(), {vector, channel});
+    step.reorder(order);
+}
+
 // All other lanes of a channel's value are 0 on the way through the array.
 Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Func &ones, int unroll) {
     const int all = static_cast<int>(shape.all_channels()), rows = static_cast<int>(shape.spread_rows());

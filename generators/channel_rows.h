@@ -41,6 +41,9 @@ struct GroupShape {
 // So many of `count` vectors in straight-line code.
 int largest_divisor(int count);
 
+// A step over the vectors of channels, of which so many of each, and so many channels, are straight-line code.
+void over_channels(Halide::Func step, const Halide::Var &element, Halide::Var channel, int vector_unroll, int channel_unroll);
+
 // Rows of 32 lanes with a channel's value each, from a tensor of a value for each channel, which becomes an argument; `ones`
 // are the weights of the array meanwhile. Up to `unroll` of them are straight-line code, whose masks are constants.
 Halide::Func channel_rows(KernelDefinition &kernel, const std::string &name, const GroupShape &shape, const Halide::Func &ones,

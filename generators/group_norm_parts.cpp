@@ -86,7 +86,7 @@ public:
             .split(c, cp, ci, part_channels_)
             .reorder(inside, ci, part, cp, g, i);
         hold(result, LoopLevel(out, part));
-        over_part(result);
+        over_channels(result, n, c, vector_unroll_, channel_unroll_);
         hold(last, LoopLevel(out, part));
         for (Func f : numbers) {
             f.compute_at(out, cp).bound_extent(u, 1).align_storage(u, lanes).bound_extent(c, part_channels_);
@@ -136,22 +136,6 @@ private:
         if (follows_itself(shape_, machine_)) rows.hoist_storage_root().ring_buffer(2);
         if (rows.num_update_definitions() > 0) rows.vectorize(n, lanes);
         in_pads({rows});
-    }
-
-    void over_part(Func f) {
-        const Var no("no"), ni("ni"), nu("n_unroll"), cu("c_unroll");
-        f.split(n, no, ni, lanes).vectorize(ni);
-        std::vector<VarOrRVar> order = {ni};
-        if (vector_unroll_ > 1) {
-            f.split(no, no, nu, vector_unroll_);
-            order.push_back(nu);
-        }
-        if (channel_unroll_ > 1) {
-            f.split(c, c, cu, channel_unroll_);
-            order.push_back(cu);
-        }
-        order.insert(order.end(), {no, c});
-        f.reorder(order);
     }
 
     // The order of the sum does not change: parts are whole channels, or parts of one. Where a block of it is made.
