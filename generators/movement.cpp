@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/interleave.h"
+#include "generators/movement_pieces.h"
 #include "generators/transfer_cost.h"
 #include "generators/transpose.h"
 #include "generators/vocabulary.h"
@@ -22,9 +23,6 @@ using namespace vocabulary;
 
 namespace {
 
-// Longer runs are cut into rows of this many elements where the pads have room.
-constexpr int64_t longest_run = 1024;
-
 // Dimensions of one element go, neighbours that continue each other on both sides become one. Innermost (in the result) first.
 void simplify(MovedBox &box) {
     std::erase_if(box.dims, [](const MovedBox::Dim &dim) { return dim.extent == 1; });
@@ -40,34 +38,7 @@ void simplify(MovedBox &box) {
     box.dims = std::move(merged);
 }
 
-// Of the parameter `turn`: a pad has one run in turn.
-constexpr int64_t of_run = 1;
-const std::vector<int64_t> all_turns = {0, of_run, 32, 64, 128};
-
-// A piece of a box that one loop nest moves: `run` neighbouring elements, `rows` of them and `planes` of these at a time, the
-// other loops around.
-struct Piece {
-    MovedBox box;  // where it begins; no dims
-    int64_t run = 1;
-    int64_t step = 0;    // from an element of a run to the next in the input; 0: all are one
-    int64_t behind = 0;  // constants behind a run
-    MovedBox::Dim rows = {1, 0, 0}, planes = {1, 0, 0};
-    std::vector<MovedBox::Dim> loops;  // innermost first
-    bool operator==(const Piece &) const = default;
-    int64_t length() const { return run + behind; }                                    // of a run in the result
-    int64_t vectors() const { return rows.extent * tiles_of(length()); }               // of a plane
-    int64_t neighbours() const { return apart() ? rows.extent : tiles_of(length()); }  // that a loop of its own makes
-    // The rows that a pad has in turn: all of a plane where there are several.
-    int64_t turn(int64_t wanted) const { return planes.extent > 1 ? vectors() : wanted == of_run ? neighbours() : wanted; }
-    // Are its rows whole turns of several pads?
-    bool takes_turns(int64_t wanted, int64_t pads) const {
-        return vectors() % (turn(wanted) * pads) == 0 && (neighbours() % turn(wanted) == 0 || turn(wanted) % neighbours() == 0);
-    }
-    bool apart() const {
-        return (step == 1 || box.input < 0) && behind == 0 && run % lanes == 0 && run > lanes && run / lanes < lanes &&
-               rows.extent > run / lanes;
-    }
-};
+const std::vector<int64_t> all_turns = {0, MovedPiece::of_run, 32, 64, 128};
 
 class MovementWorkload : public PipelineWorkload {
 public:
@@ -97,9 +68,11 @@ public:
                 all_turns);
         space.constraint("pads", {"pads"}, "There are as many pads.",
                          [count = machine.pad.count](const Point &point) { return point["pads"] <= count; });
-        space.constraint(
-            "turns", {"rows", "pads", "turn"}, "The rows of a buffer, or most of them, are whole turns of several pads.",
-            [this, machine](const Point &point) { return turns(pieces(machine, point), point["turn"], point["pads"]); });
+        space.constraint("turns", {"rows", "pads", "turn"},
+                         "The rows of a buffer, or most of them, are whole turns of several pads.",
+                         [this, machine](const Point &point) {
+                             return turns(pieces_of(boxes_, machine, point), point["turn"], point["pads"]);
+                         });
         space.constraint(
             "distinct", {"rows", "pads", "turn"},
             "Rows and turns that make no other kernel than fewer rows, or than a turn in front of them, are left out.",
@@ -107,7 +80,7 @@ public:
         space.constraint("room", {"rows", "turn"}, "The longest run of each piece fits the pads.",
                          [this, machine](const Point &point) {
                              int64_t all = 0;
-                             for (const Piece &piece : pieces(machine, point))
+                             for (const MovedPiece &piece : pieces_of(boxes_, machine, point))
                                  all += round_up(piece.planes.extent * piece.vectors(), machine.pad.count);
                              return all <= machine.pad.count * machine.pad_rows();
                          });
@@ -115,10 +88,10 @@ public:
     }
     std::string words(const Machine &machine, const Point &point) const override {
         return fmt::format("{} rows of 32 at a time, a buffer in {} pads{}, {} loop nests", point["rows"], point["pads"],
-                           point["turn"] == of_run ? ", a run at a turn"
-                           : point["turn"] > 0     ? fmt::format(", {} rows at a turn", point["turn"])
-                                                   : "",
-                           pieces(machine, point).size());
+                           point["turn"] == MovedPiece::of_run ? ", a run at a turn"
+                           : point["turn"] > 0                 ? fmt::format(", {} rows at a turn", point["turn"])
+                                                               : "",
+                           pieces_of(boxes_, machine, point).size());
     }
     KernelDefinition build(const Machine &machine, const Point &point) const override;
 
@@ -139,7 +112,7 @@ public:
     double draft(const Machine &machine, const Point &point) const override {
         constexpr double start = 400, of_turn = 30, code_of_transfer = 40, longest_code = 40;
         double cycles = start;
-        for (const Piece &piece : pieces(machine, point)) {
+        for (const MovedPiece &piece : pieces_of(boxes_, machine, point)) {
             // What repeats without being read again comes once.
             double loads = 1, results = 1;
             for (const MovedBox::Dim &dim : piece.loops) {
@@ -182,33 +155,35 @@ protected:
     }
 
 private:
-    static bool turns(const std::vector<Piece> &list, int64_t turn, int64_t pads) {
+    static bool turns(const std::vector<MovedPiece> &list, int64_t turn, int64_t pads) {
         if (turn == 0) return true;
-        const auto in_turns = [&](const Piece &piece) { return piece.takes_turns(turn, pads); };
+        const auto in_turns = [&](const MovedPiece &piece) { return piece.takes_turns(turn, pads); };
         // A run at a turn is one way for all; of others, some rows may be left over.
-        return pads > 1 && (turn == of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
+        return pads > 1 &&
+               (turn == MovedPiece::of_run ? std::ranges::all_of(list, in_turns) : std::ranges::any_of(list, in_turns));
     }
     // 0: as the code generator finds best.
-    static int64_t turn_of(const Piece &piece, int64_t turn, int64_t pads) {
-        return turn > of_run && !piece.takes_turns(turn, pads) ? 0 : piece.turn(turn);
+    static int64_t turn_of(const MovedPiece &piece, int64_t turn, int64_t pads) {
+        return turn > MovedPiece::of_run && !piece.takes_turns(turn, pads) ? 0 : piece.turn(turn);
     }
     bool is_first_of_kernel(const Machine &machine, const Point &point) const {
-        const std::vector<Piece> list = pieces(machine, point);
+        const std::vector<MovedPiece> list = pieces_of(boxes_, machine, point);
         Point other = point;
         other.set("rows", point["rows"] / 2);
-        if (point["rows"] > 1 && pieces(machine, other) == list) return false;
+        if (point["rows"] > 1 && pieces_of(boxes_, machine, other) == list) return false;
         other.set("rows", point["rows"]);
         return std::none_of(all_turns.begin(), std::ranges::find(all_turns, point["turn"]), [&](int64_t turn) {
-            const auto lies_alike = [&](const Piece &piece) {
+            const auto lies_alike = [&](const MovedPiece &piece) {
                 return turn_of(piece, turn, point["pads"]) == turn_of(piece, point["turn"], point["pads"]);
             };
             other.set("turn", turn);
-            return turns(list, turn, point["pads"]) && pieces(machine, other) == list && std::ranges::all_of(list, lies_alike);
+            return turns(list, turn, point["pads"]) && pieces_of(boxes_, machine, other) == list &&
+                   std::ranges::all_of(list, lies_alike);
         });
     }
 
     // Of a tile that comes, or goes.
-    static TransferCost transfers_of_tile(const Machine &machine, const Point &point, const Piece &piece, bool result) {
+    static TransferCost transfers_of_tile(const Machine &machine, const Point &point, const MovedPiece &piece, bool result) {
         constexpr int64_t beat = 16;
         const auto step = [&](const MovedBox::Dim &dim) { return result ? dim.to : dim.from; };
         const int64_t pads = point["pads"], turn = std::max<int64_t>(1, turn_of(piece, point["turn"], pads)),
@@ -271,165 +246,6 @@ private:
         return {result};
     }
 
-    int64_t most_run(const Machine &machine) const {
-        const int64_t rows =
-            machine.pad.count * machine.pad_rows() / (8 * static_cast<int64_t>(std::max<size_t>(1, boxes_.size())));
-        int64_t run = longest_run;
-        while (run > lanes && run / lanes > rows) run /= 2;
-        return run;
-    }
-
-    // Every loop bound is a constant: what is left over becomes a piece of its own.
-    std::vector<Piece> pieces(const Machine &machine, const Point &point) const {
-        const int64_t most = most_run(machine), vectors = point["rows"];
-        const int64_t turn = point["turn"] > of_run ? point["turn"] * point["pads"] : 0;
-        std::vector<Piece> list;
-        for (const MovedBox &box : boxes_) {
-            std::vector<MovedBox::Dim> dims = box.dims;
-            int64_t run = 1;
-            // Neighbours in the result that are none in the input are moved one by one.
-            Piece start{box, 1, 0, 0, {}, {}, {}};
-            start.box.dims.clear();
-            if (!dims.empty() && dims[0].to == 1 && (box.input < 0 || dims[0].from == 1)) {
-                run = dims[0].extent;
-                start.step = dims[0].from;
-                dims.erase(dims.begin());
-            }
-            const auto take = [&](int64_t length) {
-                if (length == 0) return;
-                start.run = length;
-                append(list, start, dims, vectors, turn);
-                start.box.from += length * start.step;
-                start.box.to += length;
-                run -= length;
-            };
-            const Cut cut = best_cut(start, run, dims);
-            take(cut.head);
-            if (run > most) {
-                const int64_t count = run / most;
-                std::vector<MovedBox::Dim> rows = dims;
-                rows.insert(rows.begin(), {count, most * start.step, most});
-                start.run = most;
-                append(list, start, rows, vectors, turn);
-                start.box.from += count * most * start.step;
-                start.box.to += count * most;
-                run %= most;
-            }
-            if (cut.tail) take(run / lanes * lanes);
-            start.behind = run > 0 ? box.behind : 0;
-            take(run);
-            if (start.behind < box.behind) {
-                start.box.input = -1;
-                start.step = 0;
-                take(box.behind);
-            }
-        }
-        return list;
-    }
-    // Where a run of rows is cut: its first elements up to a beat on one side, and its last ones, which end inside a vector.
-    struct Cut {
-        int64_t head = 0;
-        bool tail = false;
-    };
-    // A row of a transfer that begins inside a beat takes three beats instead of two, and vectors that are not all whole go one
-    // at a time, where others of many rows share a transfer. Each piece has transfers to begin and to wait for. Where rows
-    // are in different pages of the DRAM, each vector that they share transfers of opens these pages again.
-    static Cut best_cut(const Piece &start, int64_t run, const std::vector<MovedBox::Dim> &dims) {
-        constexpr int64_t beat = 16, cycles_of_piece = 150, cycles_of_transfer = 15, cycles_of_page = 24, page = 4096;
-        if ((start.step == 0 && start.box.input >= 0) || run <= lanes) return {};
-        int64_t rows = 1;
-        bool from_beats = true, to_beats = true;
-        const int64_t apart = dims.empty() ? 0 : std::min(dims[0].from, page) + std::min(dims[0].to, page);
-        for (const MovedBox::Dim &dim : dims) {
-            rows *= dim.extent;
-            from_beats = from_beats && dim.from % beat == 0;
-            to_beats = to_beats && dim.to % beat == 0;
-        }
-        const auto cycles = [&](const Cut &cut) {
-            const auto row = [&](bool beats, int64_t at) { return beats && (at + cut.head) % beat == 0 ? 2 : 3; };
-            const int64_t inner = run - cut.head, vectors = (cut.head > 0 ? 1 : 0) + (inner + lanes - 1) / lanes;
-            const int64_t whole = cut.tail || inner % lanes == 0 ? 0 : rows * vectors * cycles_of_transfer,
-                          pages = cut.tail && inner / lanes < lanes ? rows * (vectors - 1) * apart * cycles_of_page / page : 0;
-            return pages + vectors * rows * (row(from_beats, start.box.from) + row(to_beats, start.box.to)) + whole +
-                   cycles_of_piece * ((cut.head > 0 ? 1 : 0) + (cut.tail ? 1 : 0));
-        };
-        Cut best;
-        for (const int64_t at : {int64_t{0}, start.box.to, start.box.to + beat, start.box.from, start.box.from + beat})
-            for (const bool tail : {false, true}) {
-                const Cut cut = {(lanes - at % lanes) % lanes, tail};
-                if (tail && (run - cut.head) % lanes == 0) continue;
-                if (cycles(cut) < cycles(best)) best = cut;
-            }
-        return best;
-    }
-
-    // The innermost dimension that fills a transfer, or the longest, of those that are read row by row, or of a constant,
-    // becomes the rows of a tile. Where a run repeats and nothing else is read, a tile holds some of its copies. What is left
-    // of whole turns of all pads, of so many vectors, is a piece of its own.
-    static void append(std::vector<Piece> &list, Piece piece, std::vector<MovedBox::Dim> dims, int64_t vectors, int64_t turn) {
-        const int64_t most = std::max<int64_t>(1, vectors / tiles_of(piece.length()));
-        const bool once = piece.box.input >= 0 &&
-                          std::any_of(dims.begin(), dims.end(), [](const MovedBox::Dim &dim) { return dim.from != 0; });
-        size_t best = dims.size();
-        for (size_t d = 0; d < dims.size(); d++) {
-            if (dims[d].from == 0 && once) continue;
-            if (best == dims.size() || std::min<int64_t>(dims[d].extent, lanes) > std::min<int64_t>(dims[best].extent, lanes))
-                best = d;
-        }
-        if (best == dims.size()) {
-            piece.loops = std::move(dims);
-            list.push_back(std::move(piece));
-            return;
-        }
-        const MovedBox::Dim rows = dims[best];
-        dims.erase(dims.begin() + static_cast<ptrdiff_t>(best));
-        in_tiles(piece, dims, rows, tile_of(rows.extent, most, turn / tiles_of(piece.length())),
-                 [&](Piece part, std::vector<MovedBox::Dim> loops) {
-                     part.rows = part.planes;
-                     part.planes = {1, 0, 0};
-                     // Several short planes, each in a pad: transfers of one walk through a page or two of the DRAM alone.
-                     const auto next = std::find_if(loops.begin(), loops.end(),
-                                                    [&](const MovedBox::Dim &dim) { return dim.from != 0 || !once; });
-                     if (part.rows.extent < rows.extent || most / rows.extent < 2 || next == loops.end()) {
-                         part.loops = std::move(loops);
-                         list.push_back(std::move(part));
-                         return;
-                     }
-                     const MovedBox::Dim planes = *next;
-                     loops.erase(next);
-                     in_tiles(part, loops, planes, tile_of(planes.extent, most / rows.extent, 0),
-                              [&](Piece of_planes, std::vector<MovedBox::Dim> around) {
-                                  of_planes.loops = std::move(around);
-                                  list.push_back(std::move(of_planes));
-                              });
-                 });
-    }
-    // So many of `extent`, at most `most`: whole rounds of the pads, equally many each time where that takes half of them or
-    // more.
-    static int64_t tile_of(int64_t extent, int64_t most, int64_t turn) {
-        constexpr int64_t round = 4;
-        if (turn > 1 && extent <= most && extent > turn) return extent / turn * turn;
-        if (extent <= most || most < round) return std::min(extent, most);
-        for (int64_t tile = most / round * round; 2 * tile > most; tile -= round)
-            if (extent % tile == 0) return tile;
-        return most / round * round;
-    }
-    // A dimension in tiles, as the planes of a piece, and what is left over.
-    template <class Take>
-    static void in_tiles(Piece piece, std::vector<MovedBox::Dim> loops, const MovedBox::Dim &dim, int64_t tile,
-                         const Take &take) {
-        const int64_t whole = dim.extent / tile, rest = dim.extent % tile;
-        piece.planes = {tile, dim.from, dim.to};
-        std::vector<MovedBox::Dim> around = loops;
-        if (whole > 1) around.insert(around.begin(), {whole, dim.from * tile, dim.to * tile});
-        take(piece, around);
-        if (rest == 0) return;
-        piece.box.from += whole * tile * dim.from;
-        piece.box.to += whole * tile * dim.to;
-        piece.planes.extent = rest;
-        take(piece, std::move(loops));
-    }
-
     std::vector<MovedBox> boxes_;
 };
 
@@ -438,19 +254,18 @@ KernelDefinition MovementWorkload::build(const Machine &machine, const Point &po
     std::vector<ImageParam> params;
     for (const TensorSpec &tensor : inputs_) {
         params.push_back(vocabulary::tensor("in_" + tensor.name, {tensor.elements()}));
-        kernel.arguments.push_back(params.back());
-        kernel.inputs.push_back({tensor.name, {tensor.elements()}});
+        kernel.add_input(tensor.name, params.back());
     }
     Var i("i"), a("a"), b("b"), v("v"), p("p"), unrolled("unrolled");
     Func out("result");
     out(i) = undef<BFloat>();
-    const std::vector<Piece> list = pieces(machine, point);
-    const bool whole = std::ranges::all_of(list, [](const Piece &piece) {
+    const std::vector<MovedPiece> list = pieces_of(boxes_, machine, point);
+    const bool whole = std::ranges::all_of(list, [](const MovedPiece &piece) {
         return piece.box.input < 0 || std::ranges::all_of(piece.loops, [](const MovedBox::Dim &dim) { return dim.from == 0; });
     });
     std::vector<Func> stages;
     std::vector<RDom> domains;
-    for (const Piece &piece : list) {
+    for (const MovedPiece &piece : list) {
         // Where it repeats without being read again, the loops stay outside of the stage.
         // A transfer's rows follow each other in a pad: short runs are cut into vectors, and these lie apart.
         const bool apart = piece.apart();
