@@ -11,6 +11,7 @@
 
 #include "codegen/early_loads.h"
 #include "codegen/first_transfers.h"
+#include "codegen/loads_ahead.h"
 #include "codegen/loop_tree.h"
 #include "codegen/modulo.h"
 #include "codegen/passes.h"
@@ -28,7 +29,12 @@ namespace {
 class Overlap {
 public:
     Overlap(Kernel &kernel, bool ahead)
-        : kernel_(kernel), ahead_(ahead), rings_(kernel, ahead), code_(kernel, rings_), waits_(kernel, ahead, rings_, code_) {}
+        : kernel_(kernel),
+          ahead_(ahead),
+          rings_(kernel, ahead),
+          code_(kernel, rings_),
+          waits_(kernel, ahead, rings_, code_),
+          loads_(kernel, ahead, rings_, code_, chain_) {}
 
     void run() {
         if (ahead_) find_computed(kernel_.body);
@@ -148,7 +154,6 @@ private:
                    return inner.op && info(inner.op->opcode).unit == Unit::Sdma;
                });
     }
-    static constexpr int64_t most_groups_between = 2;
 
     void rewrite_loop(Loop &loop, Body &before, Body &after) {
         chain_.push_back(loop.id);
@@ -158,7 +163,7 @@ private:
         size_t longest_loop = 0, store_at = 0;
         int64_t most_operations = 0;
         for (Node &node : loop.body) {
-            if (node.copy && stays(*node.copy, loop.id)) {
+            if (node.copy && loads_.stays(*node.copy, loop.id)) {
                 kept_.push_back(std::move(node.copy));
                 residents.push_back(kept_.back().get());
                 continue;
@@ -226,8 +231,8 @@ private:
         if (rotate || (early && !from_straight)) result->wait(rotate ? before_stores : body);
         const auto stores_at = static_cast<ptrdiff_t>(body.size());
         if (rotate) append_ops(tail, body);
-        std::vector<SpreadTransfer> events = std::move(planned_[loop.id]);
-        for (const Copy *copy : residents) start_resident(*copy, loop, before, body, hot_loop, events);
+        std::vector<SpreadTransfer> events = loads_.take_planned(loop.id);
+        for (const Copy *copy : residents) loads_.start_resident(*copy, loop, before, body, hot_loop, events);
         // The transfers of the iteration go from inside the hot loop if that has time for them: a result first, unless it is
         // one transfer a pad, which starts as soon as the result is made.
         std::vector<SpreadTransfer> transfers;
@@ -242,7 +247,7 @@ private:
                 transfers.push_back({c, result->pending(), 0, {}});
         }
         std::vector<std::vector<Channel>> load_channels;
-        const bool in_nest = hot && has_loop(hot_loop->body) && loads_start_in_nest(loads, *hot_loop);
+        const bool in_nest = hot && has_loop(hot_loop->body) && loads_.start_in_nest(loads, *hot_loop);
         for (const Copy *copy : loads) {
             load_channels.push_back(code_.channels(*copy, streams   ? rounds_of(*copy, *hot_loop, head)
                                                           : in_nest ? split_rounds(copy->tiles)
@@ -261,12 +266,11 @@ private:
         const bool spreads = streams && can_spread(transfers, first_tiles, *hot_loop, code_);
         const bool direct = result && ((spreads && at_once) || from_straight);
         if (result) result->reset(direct, before);
-        loads_at_once_ = false;
-        NextIteration next;
+        LoadsAhead::NextIteration next;
         next.wait_late = spreads && !transfers_end_early(kernel_, transfers, first_tiles, *hot_loop);
         for (size_t i = 0; i < loads.size(); i++) {
-            const Reg more = start_load(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest,
-                                        result.has_value(), events);
+            const Reg more = loads_.start(*loads[i], load_channels[i], loop, next, before, body, hot_loop, spreads || in_nest,
+                                          result.has_value(), events);
             for (SpreadTransfer &t : transfers)
                 if (t.channel.copy == loads[i]) t.go = more;
         }
@@ -274,7 +278,7 @@ private:
             std::vector<SpreadTransfer> of_loads;
             std::copy_if(transfers.begin(), transfers.end(), std::back_inserter(of_loads),
                          [](const SpreadTransfer &t) { return t.channel.copy->load; });
-            const auto [inner, turns] = loop_of_loads(of_loads, *hot_loop, result.has_value());
+            const auto [inner, turns] = loads_.loop_in_nest(of_loads, *hot_loop, result.has_value());
             start_evenly_in_nest(kernel_, of_loads, turns, *inner, code_, body);
         }
         // The slot just written and its address leave while the hot loop runs.
@@ -285,11 +289,10 @@ private:
         // Loads of a loop around may start here, too.
         const bool others_at_once = std::any_of(
             head.begin(), head.end(), [](const Node &node) { return node.op && info(node.op->opcode).unit == Unit::Sdma; });
-        const bool leaves_late = loads_at_once_ || (others_at_once && others > 1);
+        const bool leaves_late = next.at_once || (others_at_once && others > 1);
         // Or behind a hot loop that is over before what has started in front of it, where the one before has long left.
         // Otherwise that has the time up to the next stores.
-        const bool leaves_last =
-            rotate && !direct && !spreads && loads_at_once_ && result->is_lone() && is_over_soon(*hot_loop);
+        const bool leaves_last = rotate && !direct && !spreads && next.at_once && result->is_lone() && is_over_soon(*hot_loop);
         if (!leaves_last)
             body.insert(body.begin() + stores_at, std::make_move_iterator(before_stores.begin()),
                         std::make_move_iterator(before_stores.end()));
@@ -391,7 +394,7 @@ private:
         return longest != nullptr && std::ranges::none_of(longest->body, moves) ? longest : nullptr;
     }
 
-    // ---- loads ahead
+    // ---- groups
 
     // Groups that are spread over the hot loop: one tile a pad, so that none waits for another, where it has iterations enough.
     // Runs of which some pads jump share a branch where the hot loop is all there is: in front of other code a longer run of a
@@ -413,290 +416,15 @@ private:
         return fewer ? join_runs_of_some_pads(one_tile_a_pad(runs)) : runs;
     }
 
-    // The iteration that loads of a loop bring operands for: its indices, and 1 if there is one, 0 if not.
-    struct NextIteration {
-        std::map<int, Reg> at;
-        Reg more;
-        bool wait_late = false;  // for what this one needs
-    };
-
-    // With `spreads` the transfers are only aimed. What is returned is 1 if another iteration follows, 0 if not. The first load
-    // makes what all share of it.
-    Reg start_load(const Copy &copy, const std::vector<Channel> &channels, const Loop &loop, NextIteration &iteration,
-                   Body &before, Body &body, Loop *hot, bool spreads, bool leaves, std::vector<SpreadTransfer> &events) {
-        const std::string &name = kernel_.allocations[copy.allocation].name;
-        const Reg current = rings_.slot(copy.allocation), next = kernel_.scalar(name + "_next");
-        std::map<int, Reg> &at = iteration.at;
-        const bool first = at.empty();
-
-        // Before the nest: everything of the first iteration.
-        for (int id : chain_)
-            if (first) before.push_back(value_op(at[id] = kernel_.scalar(name + "_at"), {0, {}}));
-        before.push_back(value_op(next, {rings_.first_byte(copy.allocation), {}}));
-        before.push_back(value_op(current, {rings_.first_byte(copy.allocation) + rings_.slot_bytes(copy.allocation), {}}));
-        for (const Channel &c : channels) {
-            code_.aim(c, c.run.count > 1, next, Reg{}, at, before);
-            code_.start_all(c, false, before);
-        }
-        // In the body: wait, change slots, aim at the next iteration.
-        code_.wait(channels, body, iteration.wait_late);
-        body.push_back(value_op(current, {0, {}}, {next}));
-        body.push_back(rings_.other_slot(copy.allocation, next, current));
-        if (first) iteration.more = advance(at, body);
-        const Reg more = iteration.more;
-        if (spreads) {
-            for (const Channel &c : channels) code_.aim(c, true, next, Reg{}, at, body);
-            return more;
-        }
-        const int64_t hot_extent = hot != nullptr ? hot->extent : 0;
-        const bool innermost = hot != nullptr && !has_loop(hot->body);
-        for (size_t i = 0; i < channels.size(); i++) {
-            const Channel &c = channels[i];
-            if (innermost && c.run.count < hot_extent && adds_event({c, {}, 0, {}}, *hot, events)) {
-                code_.aim(c, true, next, Reg{}, at, body);
-            } else if (hot != nullptr && !innermost && i > 0 && goes_beside(c, at, next, loop, *hot, body)) {
-                continue;
-            } else if (i > 0 || hot == nullptr) {
-                code_.aim(c, c.run.count > 1, next, Reg{}, at, body);
-                code_.start_all(c, true, body);
-                loads_at_once_ = true;
-            } else if (innermost) {
-                // A constant number of groups in every iteration of the innermost loop, what does not divide at once.
-                const int64_t per_iteration = c.run.count / hot_extent, at_once = c.run.count - per_iteration * hot_extent;
-                code_.aim(c, true, next, Reg{}, at, body);
-                code_.issue_steps(c, at_once, body);
-                loads_at_once_ = loads_at_once_ || at_once > 0;
-                Body groups;
-                for (int64_t n = 0; n < per_iteration; n++) code_.issue_step(c, groups);
-                hot->body.insert(hot->body.begin(), std::make_move_iterator(groups.begin()),
-                                 std::make_move_iterator(groups.end()));
-            } else {
-                issue_between(c, at, next, more, loop, *hot, leaves, body);
-            }
-        }
-        return more;
-    }
-
-    // Takes the transfers of an iteration for even starts from inside the hot loop, if they fit beside those that are there.
-    bool adds_event(const SpreadTransfer &transfer, const Loop &hot, std::vector<SpreadTransfer> &events) const {
-        events.push_back(transfer);
-        if (can_start_evenly(events, hot, code_)) return true;
-        events.pop_back();
-        return false;
-    }
-
-    // ---- loads that stay
-
-    // A load that runs in the first iteration of the outer loop only, each part in another place: what it brings stays.
-    bool stays(const Copy &copy, int loop) const {
-        if (!ahead_ || !copy.load || copy.first_of < 0 || chain_.size() != 2 || chain_[0] != copy.first_of ||
-            kernel_.loops[loop].varies() || split_rounds(copy.tiles).size() != 1)
-            return false;
-        const auto only_this = [&](const LinearForm &form) {
-            return std::all_of(form.terms.begin(), form.terms.end(),
-                               [&](const auto &term) { return kernel_.atoms[term.first].loop == loop; });
-        };
-        return copy.pad_row.terms.size() == 1 && kernel_.atoms[copy.pad_row.terms.begin()->first].is_loop &&
-               only_this(copy.pad_row) && only_this(copy.mem);
-    }
-
-    void start_resident(const Copy &copy, const Loop &loop, Body &before, Body &body, Loop *hot,
-                        std::vector<SpreadTransfer> &events) {
-        const std::string &name = kernel_.allocations[copy.allocation].name;
-        const Reg index = kernel_.scalar(name + "_at"), more = kernel_.scalar(name + "_more"),
-                  left = kernel_.scalar(name + "_left");
-        const Channel c = code_.channel(copy, split_rounds(copy.tiles).front());
-        const std::map<int, Reg> at = {{loop.id, index}};
-        before.push_back(value_op(index, {0, {}}));
-        before.push_back(value_op(more, {loop.extent - 1, {}}));
-        code_.aim(c, c.run.count > 1, Reg{}, Reg{}, at, before);
-        code_.start_all(c, false, before);
-        // One tile ahead while there are any.
-        code_.wait({c}, body);
-        const Reg any = kernel_.scalar("any"), keep = kernel_.scalar("keep");
-        body.push_back(binary(Opcode::slt_s, any, zero_scalar, more));
-        body.push_back(binary(Opcode::add_s, index, index, any));
-        body.push_back(binary(Opcode::sub_s, more, more, any));
-        code_.aim(c, true, Reg{}, Reg{}, at, body);
-        if (hot != nullptr && !has_loop(hot->body) && adds_event({c, any, 0, {}}, *hot, events)) return;
-        body.push_back(binary(Opcode::sub_s, keep, zero_scalar, any));
-        body.push_back(binary(Opcode::and_s, left, keep, kernel_.constant(static_cast<int32_t>(c.run.count))));
-        if (hot != nullptr && !has_loop(hot->body)) {
-            // A group an event, and as many events an iteration as that takes; one iteration is left for a result.
-            Body event;
-            code_.issue_step(c, event);
-            event.push_back(value_op(left, {-1, {}}, {left}));
-            const int64_t iterations = sure_iterations(*hot) - 1,
-                          events = iterations > 0 ? (c.run.count + iterations - 1) / iterations : 0;
-            constexpr int64_t most_events = 4;
-            if (event.size() <= most_side_operations && events > 0 && events <= most_events) {
-                for (int64_t e = 0; e < events; e++) hot->body.push_back(side(left, event));
-                return;
-            }
-        }
-        If rest{left, {}};
-        code_.issue_steps(c, c.run.count, rest.body);
-        body.push_back(std::move(rest));
-    }
-
-    // Has a loop transfers of its own beside its hot loop, where others can join them?
-    bool moves_rings(const Loop &loop) {
-        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) {
-            const Ring *ring = node.copy ? rings_.of(node.copy->allocation) : nullptr;
-            return ring != nullptr && ring->loop == loop.id;
-        });
-    }
-
-    // Does a loop bring operands of its own ahead, so that the engines are busy all the time?
-    bool streams(const Loop &loop) {
-        return std::any_of(loop.body.begin(), loop.body.end(), [&](const Node &node) {
-            if (!node.copy || !node.copy->load) return false;
-            const Ring *ring = rings_.of(node.copy->allocation);
-            return ring != nullptr && ring->loop == loop.id;
-        });
-    }
-
-    // The loop that loads start from, one by one, inside a nest, and how many turns of it there are. Where a result leaves from
-    // the last one of a turn, which is short, it is another one: the engines would still be busy in the same loop.
-    std::pair<Loop *, int64_t> loop_of_loads(const std::vector<SpreadTransfer> &loads, Loop &hot, bool leaves) {
-        const auto [last, turns] = innermost_of_nest(hot);
-        if (last == nullptr) return {nullptr, 0};
-        const Body &turn = loop_around_innermost(hot)->body;
-        constexpr int64_t few_iterations = 12;
-        leaves = leaves || std::ranges::any_of(turn, [](const Node &node) { return node.copy && !node.copy->load; });
-        Loop *const other = loop_beside(turn, *last);
-        return {leaves && last->extent <= few_iterations && other != nullptr &&
-                        can_start_evenly_in_nest(loads, turns, *other, code_)
-                    ? other
-                    : last,
-                turns};
-    }
-
-    // Do loads of which one has several rounds of the pads start one by one from inside a nest? All but the first would start
-    // at once.
-    bool loads_start_in_nest(const std::vector<const Copy *> &loads, const Loop &hot) {
-        std::vector<SpreadTransfer> rounds;
-        for (const Copy *copy : loads)
-            for (const Channel &c : code_.channels(*copy, split_rounds(copy->tiles))) rounds.push_back({c, {}, 0, {}});
-        const auto [inner, turns] = innermost_of_nest(hot);
-        return inner != nullptr && !streams(hot) && rounds.size() > loads.size() &&
-               can_start_evenly_in_nest(rounds, turns, *inner, code_);
-    }
-
-    // How many groups of the next iteration's are to be started: none in the last one of the outermost loop.
-    Reg groups_left(const Channel &c, const Loop &loop, Body &body) {
-        const Reg left = kernel_.scalar(kernel_.allocations[c.copy->allocation].name + "_left");
-        if (chain_.size() > 1) {
-            body.push_back(value_op(left, {c.run.count, {}}));
-            return left;
-        }
-        const Reg more = kernel_.scalar("more");
-        body.push_back(
-            binary(Opcode::slt_s, more, kernel_.loops[loop.id].index, kernel_.constant(static_cast<int32_t>(loop.extent - 1))));
-        body.push_back(binary(Opcode::sub_s, more, zero_scalar, more));
-        body.push_back(binary(Opcode::and_s, left, more, kernel_.constant(static_cast<int32_t>(c.run.count))));
-        return left;
-    }
-
-    // Some groups in every iteration of the hot loop, from inside its innermost one and beside its own transfers, if they fit
-    // there.
-    bool plan_beside(const Channel &c, Reg left, const Loop &hot) {
-        const Loop *innermost = longest_loop(hot.body);
-        if (innermost == nullptr || has_loop(innermost->body) || !moves_rings(hot)) return false;
-        const int64_t groups = (c.run.count + hot.extent - 1) / hot.extent;
-        constexpr int64_t share = 4;
-        return (groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost) &&
-               adds_event({c, {}, groups, left}, *innermost, planned_[hot.id]);
-    }
-    bool goes_beside(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, const Loop &hot, Body &body) {
-        Body aimed;
-        code_.aim(c, true, next, Reg{}, at, aimed);
-        const Reg left = groups_left(c, loop, aimed);
-        if (!plan_beside(c, left, hot)) return false;
-        for (Node &node : aimed) body.push_back(std::move(node));
-        return true;
-    }
-
-    // The hot loop has loops of its own: groups go between them while any are left.
-    void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot,
-                       bool leaves, Body &body) {
-        code_.aim(c, true, next, Reg{}, at, body);
-        if (c.run.count % hot.extent == 0 && c.run.count / hot.extent <= most_groups_between && !streams(hot)) {
-            // The same number in every iteration. The last block brings the first one once more, to the slot that is free.
-            Body groups;
-            for (int64_t n = 0; n < c.run.count / hot.extent; n++) code_.issue_step(c, groups);
-            for (Node &node : groups) node.op->early = info(node.op->opcode).unit == Unit::Sdma;
-            hot.body.insert(hot.body.begin(), std::make_move_iterator(groups.begin()), std::make_move_iterator(groups.end()));
-            return;
-        }
-        size_t at_node = hot.body.size();
-        for (size_t i = 0; i < hot.body.size(); i++)
-            if (hot.body[i].loop) at_node = i;
-        const auto [inner, turns] = innermost_of_nest(hot);
-        // At a distance from each other, so that no group waits for the one before.
-        const std::vector<SpreadTransfer> groups = {{c, more, 0, {}}};
-        if (Loop *start = loop_of_loads(groups, hot, leaves).first;
-            start != nullptr && !streams(hot) && start_evenly_in_nest(kernel_, groups, turns, *start, code_, body))
-            return;
-        const Reg left = groups_left(c, loop, body);
-        if (streams(hot) && plan_beside(c, left, hot)) return;
-        Body one;
-        code_.issue_step(c, one);
-        one.push_back(value_op(left, {-1, {}}, {left}));
-        if (inner != nullptr && turns * (sure_iterations(*inner) - 1) >= c.run.count &&  // one iteration is for a result
-            one.size() <= most_side_operations) {
-            inner->body.push_back(side(left, one));
-            return;
-        }
-        const int64_t per_iteration = (c.run.count + hot.extent - 1) / hot.extent;
-        std::vector<Node> issues;
-        for (int64_t n = 0; n < per_iteration; n++) {
-            If issue{left, {}};
-            code_.issue_step(c, issue.body);
-            issue.body.push_back(value_op(left, {-1, {}}, {left}));
-            issues.push_back(Node(std::move(issue)));
-        }
-        hot.body.insert(hot.body.begin() + static_cast<std::ptrdiff_t>(at_node), std::make_move_iterator(issues.begin()),
-                        std::make_move_iterator(issues.end()));
-    }
-
-    // The indices of the iteration after, innermost first, wrapping to the start of the nest at its end. Returns 1, at the end
-    // 0.
-    Reg advance(const std::map<int, Reg> &at, Body &out) {
-        Reg carry = kernel_.constant(1), inside;
-        for (size_t i = chain_.size(); i-- > 0;) {
-            const LoopInfo &loop = kernel_.loops[chain_[i]];
-            const Reg index = at.at(chain_[i]), keep = kernel_.scalar("keep");
-            inside = kernel_.scalar("inside");
-            out.push_back(binary(Opcode::add_s, index, index, carry));
-            if (loop.varies()) {
-                // How often it runs is that of this turn: only its last iteration looks ahead to the next one.
-                const Reg behind = kernel_.scalar("behind");
-                out.push_back(binary(Opcode::slt_s, behind, loop.last, index));
-                out.push_back(binary(Opcode::xor_s, inside, behind, kernel_.constant(1)));
-            } else {
-                out.push_back(binary(Opcode::slt_s, inside, index, kernel_.constant(static_cast<int32_t>(loop.extent))));
-            }
-            out.push_back(binary(Opcode::sub_s, keep, zero_scalar, inside));
-            out.push_back(binary(Opcode::and_s, index, index, keep));
-            if (i > 0) {
-                carry = kernel_.scalar("carry");
-                out.push_back(binary(Opcode::xor_s, carry, inside, kernel_.constant(1)));
-            }
-        }
-        return inside;
-    }
-
     Kernel &kernel_;
     bool ahead_;
     Rings rings_;
     TransferCode code_;
     Waits waits_;
     std::vector<int> chain_;  // enclosing loops, outermost first
+    LoadsAhead loads_;
     std::vector<std::unique_ptr<Copy>> kept_;
-    std::map<int, std::vector<SpreadTransfer>> planned_;  // by loop: transfers of loops around it that start from its hot loop
     std::set<int> computed_;
-    bool loads_at_once_ = false;   // the loop that is rewritten starts loads in front of its hot loop
     std::vector<Channel> passed_;  // results on their way that nothing has waited for
 };
 
