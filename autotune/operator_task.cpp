@@ -51,7 +51,7 @@ MeasuredTask measured_task(const TrialKey &key, const std::shared_ptr<const Work
         const Trial &trial = stored.trial;
         const bool given_up = trial.status == Trial::TimedOut && trial.cycles > 0;
         if ((trial.status != Trial::Ok && !given_up) || stored.verification == Verification::Differs ||
-            !violation(space, trial.point).empty()) {
+            trial.point.contains(choices_parameter) || !violation(space, trial.point).empty()) {
             continue;
         }
         if (const double drafted = workload->draft(machine, trial.point); drafted > 0) {
@@ -82,6 +82,7 @@ TuningTask tuning_task(const Operator &op, std::shared_ptr<const Evaluator> eval
     task.evaluate = [evaluator](const Point &point, int64_t cycle_limit) {
         return trial_of(point, evaluator->evaluate(point, cycle_limit));
     };
+    task.open_choices = [evaluator](const Point &point) { return evaluator->open_choices(point).bits(); };
     task.verify = [evaluator](const Point &point) { return evaluator->verify(point); };
     task.rest = [evaluator] { evaluator->forget_tensors(); };
     return task;

@@ -182,6 +182,9 @@ private:
             result.trials += entry.trials;
             if (entry.session) {
                 entry.over = true;
+                if (options_.max_seconds == 0 || elapsed() < options_.max_seconds) {
+                    entry.session->try_choices();
+                }
                 entry.outcome.result = entry.session->finish();
                 entry.outcome.result.interrupted = result.interrupted;
                 entry.outcome.result.seconds = entry.seconds;

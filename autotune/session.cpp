@@ -28,6 +28,7 @@ constexpr int64_t most_until_one_runs = 32;
 // shown.
 constexpr uint64_t pulse_every = 256;
 constexpr double shown_after = 1;
+constexpr double time_for_choices = 0.2;  // of a budget in seconds
 
 struct Interrupted {};
 
@@ -98,6 +99,47 @@ struct TuningSession::Impl {
         result_.model_optimum_tried = preferred && outcomes_.tried(*preferred);
     }
 
+    void try_choices() {
+        if (!tries_choices() || !outcomes_.best()) {
+            return;
+        }
+        const Trial before = *outcomes_.best();
+        const int64_t open = task_.open_choices(before.point) & ~choices_of(before.point);
+        std::vector<Point> batch;
+        for (int64_t choice = 1; choice <= open; choice *= 2) {
+            if ((open & choice) != 0) {
+                batch.push_back(with_choices(before.point, choice));
+            }
+        }
+        const size_t first = outcomes_.size();
+        evaluate_beyond_budget(batch);
+        std::vector<std::pair<int64_t, int64_t>> gaining;  // cycles, choices
+        for (size_t i = first; i < outcomes_.size(); i++) {
+            const Trial &trial = outcomes_.trials()[i];
+            if (trial.status == Trial::Ok && trial.cycles < before.cycles) {
+                gaining.emplace_back(trial.cycles, choices_of(trial.point));
+            }
+        }
+        std::sort(gaining.begin(), gaining.end());
+        for (size_t i = 1; i < gaining.size(); i++) {
+            evaluate_beyond_budget({with_choices(outcomes_.best()->point, gaining[i].second)});
+        }
+    }
+
+    void evaluate_beyond_budget(const std::vector<Point> &batch) {
+        beyond_budget_ += static_cast<int64_t>(batch.size());
+        evaluate(batch, cycle_limit(1));
+    }
+
+    static int64_t choices_of(const Point &point) {
+        const int64_t *choices = point.find(choices_parameter);
+        return choices != nullptr ? *choices : 0;
+    }
+    static Point with_choices(Point point, int64_t choices) {
+        point.set(choices_parameter, choices_of(point) | choices);
+        return point;
+    }
+
     TuneResult finish() {
         choose();
         result_.seconds = elapsed();
@@ -116,7 +158,13 @@ struct TuningSession::Impl {
     using Clock = std::chrono::steady_clock;
 
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
-    bool out_of_time() const { return options_.max_seconds > 0 && elapsed() >= options_.max_seconds; }
+    bool out_of_time(double share = 1) const {
+        return options_.max_seconds > 0 && elapsed() >= share * options_.max_seconds;
+    }
+    // A part of the time is left for the choices of the code generator.
+    bool schedules_out_of_time() const { return out_of_time(tries_choices() ? 1 - time_for_choices : 1); }
+    // A budget of one trial asks for what the draft likes best, and no more.
+    bool tries_choices() const { return options_.choices && task_.open_choices && options_.max_trials != 1; }
     bool interrupted() const { return options_.handle_signals && interrupt_requested(); }
 
     void end_interrupted() {
@@ -243,7 +291,7 @@ struct TuningSession::Impl {
         const auto proposed = static_cast<int64_t>(outcomes_.size());
         if (interrupted()) {
             end_interrupted();
-        } else if (out_of_time()) {
+        } else if (schedules_out_of_time()) {
             result_.stopped_because = fmt::format("budget of {} seconds used", options_.max_seconds);
         } else if (options_.max_trials > 0 && proposed >= options_.max_trials + (best ? 0 : most_until_one_runs)) {
             result_.stopped_because = fmt::format("budget of {} trials used", options_.max_trials);
@@ -340,7 +388,7 @@ struct TuningSession::Impl {
         state.what = task_.op;
         state.drafting = !proposer_;
         state.done = done_;
-        state.total = options_.max_trials;
+        state.total = options_.max_trials > 0 ? options_.max_trials + beyond_budget_ : 0;
         if (state.total == 0 && options_.strategy == Strategy::Exhaustive && proposer_) {
             state.total = proposer_->drafted() - passed_over_;
         }
@@ -447,6 +495,7 @@ struct TuningSession::Impl {
     bool ended_ = false;
     uint64_t pulses_ = 0;
     int64_t passed_over_ = 0;  // points that a proof need not run
+    int64_t beyond_budget_ = 0;
 
     std::mutex mutex_;  // guards what follows while a batch runs
     Progress progress_;
@@ -461,6 +510,7 @@ TuningSession::TuningSession(const TuningTask &task, Database *database, const T
 TuningSession::~TuningSession() = default;
 
 bool TuningSession::step(int64_t at_most) { return impl_->step(at_most); }
+void TuningSession::try_choices() { impl_->try_choices(); }
 const Outcomes &TuningSession::outcomes() const { return impl_->outcomes_; }
 TuneResult TuningSession::finish() { return impl_->finish(); }
 

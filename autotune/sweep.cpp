@@ -91,7 +91,9 @@ TuningCache recorded_sweep(const Database &database, const TuningTask &task) {
     for (const Parameter &parameter : task.space.parameters) {
         sweep.parameters.push_back({parameter.name, parameter.values, parameter.choice});
     }
-    std::erase_if(sweep.rows, [&](const TuningCache::Row &row) { return !violation(task.space, row.trial.point).empty(); });
+    std::erase_if(sweep.rows, [&](const TuningCache::Row &row) {
+        return row.trial.point.contains(choices_parameter) || !violation(task.space, row.trial.point).empty();
+    });
     for (TuningCache::Row &row : sweep.rows) {
         row.predicted = task.draft ? task.draft(row.trial.point) : 0;
     }

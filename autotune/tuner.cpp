@@ -53,6 +53,7 @@ TuneResult tune(const TuningTask &task, Database *database, const TuneOptions &o
     TuningSession session(task, database, options);
     while (session.step()) {
     }
+    session.try_choices();
     return session.finish();
 }
 

@@ -42,6 +42,7 @@ struct TuneOptions {
     bool prove = false;
     // Stop when the predictions, corrected by what was measured, rule out all that is left.
     bool trust_draft = true;
+    bool choices = true;  // try the code generator's choices for the best schedule, beyond max_trials, unless that is 1
     uint64_t draft_limit = 200'000;  // a space with more points is drafted on a random sample of this size
     std::vector<Point> start;        // known-good points, tried first; those not in the space are skipped and noted
     int verify_attempts = 8;         // candidates verified at most, fastest first

@@ -196,7 +196,7 @@ void assign_banks(Kernel &kernel, const Blocks &blocks) {
     for (const Block &block : blocks)
         for (const Op &op : block.ops)
             if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) &&
-                is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]]) {
+                is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]] && !kernel.takes(Choice::SharedRoles)) {
                 together[op.src[0]].push_back(op.src[1]);
                 together[op.src[1]].push_back(op.src[0]);
             }

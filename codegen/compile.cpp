@@ -51,6 +51,18 @@ bool overlap_less(PackOptions &options, size_t loop) {
     return true;
 }
 
+// Whether loops were turned or overlap that are not to, so that they are packed again.
+bool make_choices(const Kernel &kernel, const Packed &result, PackOptions &options) {
+    const bool no_turns = result.turned && kernel.takes(Choice::NeverTurn),
+               in_pairs = options.overlap == OverlapIterations::Long && result.overlapped > 2 &&
+                          kernel.takes(Choice::OverlapInPairs),
+               shorter = result.long_overlapped && kernel.takes(Choice::OverlapShort);
+    if (no_turns) options.turn = false;
+    if (in_pairs) options.overlap = OverlapIterations::LongInPairs;
+    if (shorter) options.overlap = OverlapIterations::Short;
+    return no_turns || in_pairs || shorter;
+}
+
 // Loops that turn, stages that idle and iterations that overlap take more registers and more code: where registers are too few,
 // fewer do, and where a nest would leave the instruction cache stages run idle, or else no more than two long iterations
 // overlap, or none. Where straight code alone takes too many registers, it keeps its order, masks that are constants are made
@@ -62,11 +74,11 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
     for (PackOptions options;;) {
         const Packed result = pack(kernel, blocks, optimize, options, plans);
         const bool turns = options.turn && result.turned,
-                   overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped;
+                   overlaps = options.overlap != OverlapIterations::WithoutMasks && result.overlapped > 0;
         const bool idles = options.idle && result.idle, joins = options.join && result.joined;
         bool again = false;  // from the start, with other masks and constants
-        bool shorter = false;
-        if (overlaps && options.overlap == OverlapIterations::Long)
+        bool shorter = make_choices(kernel, result, options);
+        if (!shorter && overlaps && options.overlap == OverlapIterations::Long)
             for (const size_t b : result.unfit) shorter |= options.idle_loops.insert(b).second || overlap_less(options, b);
         if (!shorter && (result.turned_fit || !turns)) {
             packed();
@@ -91,7 +103,7 @@ void pack_and_allocate(Kernel &kernel, Blocks &blocks, bool optimize, const std:
             options.in_order = true;
         else if (!shorter)
             options.overlap =
-                options.overlap == OverlapIterations::Long ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
+                options.overlap > OverlapIterations::Short ? OverlapIterations::Short : OverlapIterations::WithoutMasks;
         blocks = unpacked;
         for (size_t r = 0; r < kernel.registers.size(); r++)
             kernel.registers[r].physical = r < registers.size() ? registers[r].physical : int16_t{-1};
@@ -132,6 +144,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     const auto generate_start = std::chrono::steady_clock::now();
     Kernel kernel = match(lowered.function, machine, options.optimize);
     kernel.parameter_block = static_cast<int32_t>(options.parameter_block);
+    kernel.choices = options.choices;
     if (options.routine) kernel.make_routine();
     share_rows(kernel);
     if (options.optimize && machine.timed()) {
@@ -169,6 +182,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
         fit_nests_to_lines(kernel, blocks);
     }
     result.program = emit(kernel, blocks);
+    result.open = kernel.open;
     for (const Tensor &tensor : kernel.tensors) result.tensors.push_back(tensor.name);
     result.generate_seconds = seconds_since(generate_start);
     return result;

@@ -8,6 +8,7 @@
 
 #include <Halide.h>
 
+#include "codegen/choices.h"
 #include "isa/machine.h"
 #include "isa/program.h"
 
@@ -25,6 +26,7 @@ struct PadLayout {
 struct CompileOptions {
     bool optimize = true;                      // off: one operation a packet, every copy waited for: the reference
     std::map<std::string, PadLayout> layouts;  // by Func name without the suffix that makes it unique
+    Choices choices;
     std::string dump_after;                    // name of a pass, or "all"
     std::function<void(const std::string &pass, const std::string &text)> dump;
     uint32_t parameter_block = 0x3C;  // byte address of the tensors' addresses, one word each, in argument order
@@ -38,6 +40,7 @@ struct CompileOptions {
 struct CompiledKernel {
     Program program;
     std::vector<std::string> tensors;  // names in the order of the parameter words
+    Choices open;  // those that it came to, made or not: no other changes the program
     double lower_seconds = 0, generate_seconds = 0;
 };
 

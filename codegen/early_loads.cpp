@@ -32,7 +32,7 @@ public:
         while (end_ < body_.size() && body_[end_].op && starts_loads(*body_[end_].op)) end_++;
         for (size_t at = first_; at < end_; at++)
             if (op(at).opcode == Opcode::scpad_ld) consider(at);
-        if (early_.empty()) return;
+        if (early_.empty() || kernel_.takes(Choice::FillsFirst)) return;
         Body before;
         for (const size_t at : early_) before.push_back(std::move(body_[at]));
         for (auto at = early_.rbegin(); at != early_.rend(); at++)

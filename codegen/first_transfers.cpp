@@ -40,6 +40,7 @@ Body begin_at_once(Kernel &kernel, Body body) {
     for (const Node &node : first->loop->body)
         if (!node.op || (node.op->pad >= 0 && !pads.insert(node.op->pad).second))
             return body;  // transfers that would wait for each other
+    if (kernel.takes(Choice::FirstInLoop)) return body;
     constexpr int64_t most_groups = 4;
     const int64_t groups = std::min(most_groups, first->loop->extent - 1);
     Body begun(std::make_move_iterator(body.begin()), std::make_move_iterator(first));

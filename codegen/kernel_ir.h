@@ -14,6 +14,7 @@
 
 #include <Halide.h>
 
+#include "codegen/choices.h"
 #include "isa/instruction.h"
 #include "isa/machine.h"
 #include "isa/program.h"
@@ -255,9 +256,16 @@ struct Kernel {
     std::vector<Rotation> rotations;
     int32_t parameter_block = 0x3C;  // byte address of the words that hold the tensors' addresses
     std::optional<Routine> routine;  // none: a program of its own, from address 0 to halt
+    Choices choices;
+    mutable Choices open;  // those that were asked for: CompiledKernel::open
     Body body;
 
     Kernel();
+    // Is the other way to be taken? Asked only where that makes a difference.
+    bool takes(Choice choice) const {
+        open.add(choice);
+        return choices.contains(choice);
+    }
     Reg new_register(RegisterClass cls, std::string name);
     Reg scalar(std::string name) { return new_register(RegisterClass::Scalar, std::move(name)); }
     // A new register of the same class, name and wanted bank.

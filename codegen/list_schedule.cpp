@@ -127,7 +127,7 @@ ScheduleGraph StraightCode::graph_of(std::vector<Op> ops, bool masks_in_turn) co
         if (transfers_)
             graph.start_pads_in_turn();
         else if (!entry_ && !in_order_ && !graph.ops.empty())
-            graph.spread_transfers();
+            graph.spread_transfers(kernel_);
         graph.wait_last();
     }
     return graph;

@@ -192,7 +192,7 @@ bool LoadsAhead::goes_beside(const Channel &c, const std::map<int, Reg> &at, Reg
     Body aimed;
     code_.aim(c, true, next, Reg{}, at, aimed);
     const Reg left = groups_left(c, loop, aimed);
-    if (!plan_beside(c, left, hot)) return false;
+    if (kernel_.takes(Choice::StartAtOnce) || !plan_beside(c, left, hot)) return false;
     for (Node &node : aimed) body.push_back(std::move(node));
     return true;
 }

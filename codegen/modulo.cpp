@@ -34,12 +34,21 @@ std::vector<bool> find_deferrable(const std::vector<Op> &ops) {
 
 }  // namespace
 
+int64_t values_of(const Kernel &kernel, const std::vector<Op> &ops) {
+    std::set<Reg> vectors;
+    for (const Op &op : ops)
+        if (op.dst.defined() && kernel.cls(op.dst) == RegisterClass::Vector) vectors.insert(op.dst);
+    return static_cast<int64_t>(vectors.size());
+}
+
+int64_t most_short_values(const Machine &machine) { return machine.regs.vector / 2; }
+
 ModuloScheduler::ModuloScheduler(const Kernel &kernel, const std::set<Reg> &shared_masks, OverlapIterations overlap)
     : kernel_(kernel),
       machine_(*kernel.machine),
       shared_masks_(shared_masks),
       masks_may_overlap_(overlap != OverlapIterations::WithoutMasks),
-      most_values_(overlap >= OverlapIterations::LongInPairs ? most_values : machine_.regs.vector / 2),
+      most_values_(overlap >= OverlapIterations::LongInPairs ? most_values : most_short_values(machine_)),
       in_pairs_(overlap == OverlapIterations::LongInPairs) {}
 
 std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const LoopInfo &loop, const RunsLater &runs_later) {
@@ -189,13 +198,9 @@ std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &tu
 }
 
 std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const {
-    std::set<Reg> vectors;
-    for (const Op &op : graph.ops) {
-        if (op.dst.defined() && kernel_.cls(op.dst) == RegisterClass::Vector) vectors.insert(op.dst);
-        if (kernel_.is_mask(op.dst) && !masks_may_overlap_) return {};
-    }
+    if (!masks_may_overlap_ && std::ranges::any_of(graph.ops, [&](const Op &op) { return kernel_.is_mask(op.dst); })) return {};
     const int64_t allowed = evenly_ && most_values_ == most_values ? most_values_of_rows : most_values_;
-    if (static_cast<int64_t>(vectors.size()) > allowed) return {};
+    if (values_of(kernel_, graph.ops) > allowed) return {};
     const bool sides = std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op &op) { return op.side != nullptr; });
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
@@ -249,7 +254,8 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
     for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
     for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
     // Rows at one distance have their units in turn, which a merge would disturb.
-    if (!evenly_ && chains_.alike.size() < 2 && full_unit(graph, interval) != Unit::None) merge_packets(graph, interval);
+    if (!evenly_ && chains_.alike.size() < 2 && full_unit(graph, interval) != Unit::None && !kernel_.takes(Choice::PacketsApart))
+        merge_packets(graph, interval);
     schedule.stage = std::move(stage);
     return schedule;
 }

@@ -28,6 +28,11 @@ struct DeferredSum {
     int cycle = 0;  // in the iteration that makes y, so at least the interval
 };
 
+// Vectors that an iteration makes.
+int64_t values_of(const Kernel &kernel, const std::vector<Op> &ops);
+// The most that OverlapIterations::Short lets overlap.
+int64_t most_short_values(const Machine &machine);
+
 struct ModuloSchedule {
     int interval = 0;                   // cycles from an iteration to the next
     std::vector<DeferredSum> deferred;  // in order; their cycles in the graph are those of the next iteration

@@ -43,8 +43,8 @@ std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int i
     // In a nest the code that leads there would push other code out of the instruction cache.
     const bool in_nest =
         std::ranges::any_of(kernel_.loops, [this](const LoopInfo &loop) { return loop.index == index_ && loop.parent >= 0; });
-    const int range =
-        !in_nest && follow_in_pads(graph) && interval > 2 * cycles_in_reach ? interval : std::min(interval, cycles_in_reach);
+    const bool anywhere = !in_nest && follow_in_pads(graph) && interval > 2 * cycles_in_reach && !kernel_.takes(Choice::SidesNear);
+    const int range = anywhere ? interval : std::min(interval, cycles_in_reach);
     int at = 0;
     for (size_t i = 0; i < graph.ops.size(); i++)
         if (graph.ops[i].side) wanted[i] = (2 * interval - turn_ - range + range * at++ / static_cast<int>(sides)) % interval;

@@ -59,12 +59,14 @@ public:
         add_branches(kernel_, blocks_, delays_, optimize_);
         const bool turned_fit = std::all_of(turned_.begin(), turned_.end(), [&](size_t b) { return fits_cache(b); });
         std::set<size_t> unfit;
+        int64_t most_overlapped = 0;
         for (const auto &[b, stages, gain] : overlapped_) {
+            most_overlapped = std::max(most_overlapped, stages);
             const int64_t filling = (stages - 1) * static_cast<int64_t>(blocks_[b].packets.size());
             if (gain < fetch_cycles(machine_) * static_cast<double>(filling) && !fits_cache(b) && fits_cache(b, filling))
                 unfit.insert(b);
         }
-        return {!overlapped_.empty(), !turned_.empty(), idle_, joined_, turned_fit, std::move(unfit)};
+        return {most_overlapped, long_overlapped_, !turned_.empty(), idle_, joined_, turned_fit, std::move(unfit)};
     }
 
 private:
@@ -132,6 +134,7 @@ private:
         // wait for each other. Scheduled as if a packet took so many cycles, the latencies need fewer packets.
         const double fetch = fetch_cycles(machine_);
         const auto runs = static_cast<double>(executions(kernel_, blocks_, b));
+        const bool few = fetch > 0 && kernel_.takes(Choice::FewPackets);
         std::optional<double> least;
         std::vector<Variant> variants;
         constexpr int dense_packets = 2, least_packets = 12;  // as if a packet took so many cycles
@@ -145,7 +148,8 @@ private:
                 // What waits for its operands the first time waits while packets come from memory.
                 const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
                 const int64_t again = issue_cycles(machine_, graph);
-                const double cost = static_cast<double>(first) + (runs - 1) * static_cast<double>(again);
+                const double cost = few ? static_cast<double>(packets.size())
+                                        : static_cast<double>(first) + (runs - 1) * static_cast<double>(again);
                 if (!least || cost < *least) {
                     least = cost;
                     block.packets = packets;
@@ -244,7 +248,7 @@ private:
         pipelined_.insert(b);
         defer(b, schedule->deferred);
         if (options_.idle && can_idle(kernel_, blocks_, b, graph, *schedule) &&
-            (options_.idle_loops.contains(b) || pays_to_idle(b, graph, *schedule))) {
+            (options_.idle_loops.contains(b) || runs_idle(b, graph, *schedule))) {
             idle_ = true;
             const std::vector<Op> back = set_back(graph, *schedule);
             blocks_[b - 1].ops.insert(blocks_[b - 1].ops.end(), back.begin(), back.end());
@@ -252,6 +256,7 @@ private:
                 loaded_constant(static_cast<int32_t>(loop.extent + schedule->stages - 2), blocks_[b].end.index);
         } else if (schedule->stages > 1) {
             if (!schedule->later) overlapped_.push_back({b, schedule->stages, gain});
+            long_overlapped_ |= !schedule->later && values_of(kernel_, graph.ops) > most_short_values(machine_);
             std::vector<Op> &before = blocks_[b - 1].ops, &after = blocks_[b + 1].ops;
             const std::vector<Op> prologue = with_own_registers(kernel_, blocks_[b].ops, schedule->prologue);
             before.insert(before.end(), prologue.begin(), prologue.end());
@@ -366,6 +371,7 @@ private:
             if (static_cast<double>(executions(kernel_, blocks_, last)) * (start + end - together) <=
                 fetch_cycles(machine_) * packets + start)
                 continue;
+            if (kernel_.takes(Choice::EndsApart)) continue;
             join_ends(blocks_, first, last, std::move(both));
             joined_ = true;
         }
@@ -405,7 +411,7 @@ private:
             std::optional<ModuloSchedule> spaced = evenly_spaced_schedule(kernel_, even, loop, masks, overlap, loads);
             if (!spaced) continue;
             if (!least) least = straight_cycles(b, entered);
-            if (*least <= cycles(*spaced, even)) continue;
+            if (*least <= cycles(*spaced, even) || kernel_.takes(Choice::RowsUneven)) continue;
             least = cycles(*spaced, even);
             plan = {std::move(spaced), std::move(even), std::move(rows)};
             registers = kernel_.registers;
@@ -413,9 +419,11 @@ private:
         std::copy(registers.begin(), registers.end(), kernel_.registers.begin());
     }
 
-    bool pays_to_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
-        return idling_pays(machine_, static_cast<double>(gather(graph).size()),
-                           static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
+    // Are the stages of a loop that can run idle to do so?
+    bool runs_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
+        const bool pays = idling_pays(machine_, static_cast<double>(gather(graph).size()),
+                                      static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
+        return pays ? !kernel_.takes(Choice::NeverIdle) : kernel_.takes(Choice::AlwaysIdle);
     }
 
     // The value of the variable so many iterations before the last, made in front of the loop.
@@ -491,6 +499,7 @@ private:
         double gain;
     };
     std::vector<Overlapped> overlapped_;  // loops that run iterations side by side
+    bool long_overlapped_ = false;        // one of those with many values
     std::vector<size_t> turned_;          // blocks that are turned loops
     bool idle_ = false;                   // stages of a loop run idle
     bool joined_ = false;                 // the ends of a nest are one block

@@ -63,7 +63,8 @@ struct PackOptions {
 
 // Puts the operations of each block into packets.
 struct Packed {
-    bool overlapped = false;  // an iteration overlaps the next
+    int64_t overlapped = 0;        // iterations of a loop that overlap, at the most; 0: none do
+    bool long_overlapped = false;  // some that make many values do
     bool turned = false;      // a loop was,
     bool idle = false;        // stages of a loop run idle,
     bool joined = false;      // the ends of a nest are one block,

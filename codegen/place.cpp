@@ -93,16 +93,19 @@ void join_dimensions(Box &box) {
 
 // Rows of a tile where so many go round `residues` pads. Tiles of equal size where a few more of them make that possible: their
 // transfers follow one another at equal steps.
-int64_t tile_rows(int64_t extent, int64_t residues, int64_t limit) {
-    const int64_t fewest = ceil_div(ceil_div(extent, residues), limit);
+int64_t tile_rows(const Kernel &kernel, int64_t extent, int64_t residues) {
+    const int64_t limit = kernel.machine->sdma.max_rows, fewest = ceil_div(ceil_div(extent, residues), limit);
     for (int64_t tiles = fewest; tiles <= fewest + fewest / 2; tiles++)
-        if (extent % (residues * tiles) == 0) return extent / (residues * tiles);
+        if (extent % (residues * tiles) == 0) {
+            const int64_t rows = extent / (residues * tiles);
+            return tiles == 1 || rows == limit || !kernel.takes(Choice::FullTiles) ? rows : limit;
+        }
     return limit;
 }
 
 // The tiles of a box: one dimension becomes the rows of the tiles, the others are enumerated, so that neighbouring transfers
 // use different engines.
-void append_tiles(Box box, const Allocation &allocation, const Machine &machine, std::vector<Tile> &tiles) {
+void append_tiles(const Kernel &kernel, Box box, const Allocation &allocation, std::vector<Tile> &tiles) {
     const bool blocks = allocation.interleave > 1 && allocation.block > 1;
     join_dimensions(box);
     // What fills several blocks is a dimension of blocks and one inside a block.
@@ -120,8 +123,8 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
             last.row += whole * dim.row_stride;
             last.mem += whole * dim.mem_stride;
             dim.extent = whole;
-            append_tiles(box, allocation, machine, tiles);
-            append_tiles(last, allocation, machine, tiles);
+            append_tiles(kernel, box, allocation, tiles);
+            append_tiles(kernel, last, allocation, tiles);
             return;
         }
         const Box::Dim outer = {dim.extent / steps, allocation.block, dim.mem_stride * steps};
@@ -147,7 +150,7 @@ void append_tiles(Box box, const Allocation &allocation, const Machine &machine,
     }
     const Box::Dim rows = row_dim < 0 ? Box::Dim{1, 1, 0} : box.dims[row_dim];
     const int64_t residues = row_dim < 0 ? 1 : std::min(steps_to_next_row(rows), rows.extent);
-    const int64_t most = tile_rows(rows.extent, residues, machine.sdma.max_rows);
+    const int64_t most = tile_rows(kernel, rows.extent, residues);
     std::function<void(size_t, int64_t, int64_t, int64_t)> enumerate = [&](size_t d, int64_t chunk, int64_t row, int64_t mem) {
         if (static_cast<int>(d) == row_dim) return enumerate(d + 1, chunk, row, mem);
         if (d < box.dims.size()) {
@@ -402,9 +405,9 @@ void place(Kernel &kernel, const std::map<std::string, PadLayout> &wanted) {
         if (node.copy) {
             Allocation &allocation = kernel.allocations[node.copy->allocation];
             note_moved(*node.copy, allocation);
-            for (const Box &box : node.copy->boxes) append_tiles(box, allocation, machine, node.copy->tiles);
+            for (const Box &box : node.copy->boxes) append_tiles(kernel, box, allocation, node.copy->tiles);
             const auto layout = wanted.find(allocation.name);
-            node.copy->tiles = in_turns(node.copy->tiles, machine, layout != wanted.end() ? layout->second : PadLayout{},
+            node.copy->tiles = in_turns(kernel, node.copy->tiles, layout != wanted.end() ? layout->second : PadLayout{},
                                         at_once.contains(node.copy.get()), node.copy->any_order, array[node.copy.get()]);
         }
     });

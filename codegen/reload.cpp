@@ -58,7 +58,9 @@ private:
             if (load.opcode != Opcode::vreg_ld || !load.access) continue;
             const std::vector<Reader> readers = readers_of(i, end);
             // Where nothing waits long, the pads are as busy as the lanes.
-            if (readers.empty() || readers.back().depth < readers.front().depth + most_waiting) continue;
+            if (readers.empty() || readers.back().depth < readers.front().depth + most_waiting ||
+                kernel_.takes(Choice::LoadOnce))
+                continue;
             // A copy is another load.
             if (readers.size() > 1)
                 for (const Reader &reader : readers) {

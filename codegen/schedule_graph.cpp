@@ -30,7 +30,7 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
             if (edges[e].distance == 0 && !is_marker(ops[edges[e].to]))
                 height[i] = std::max(height[i], height[edges[e].to] + edges[e].latency);
         constexpr int early = 160;
-        if (loop < 0 && ops[i].early) height[i] += early;
+        if (loop < 0 && ops[i].early && !kernel.takes(Choice::StartInPlace)) height[i] += early;
         if (loop < 0 && is_lane_operation(ops[i].opcode))
             height[i] = std::max(height[i], lane_interval * behind[info(ops[i].opcode).unit]++);
         if (stores_wait && ops[i].opcode == Opcode::vreg_st)
@@ -116,7 +116,7 @@ void ScheduleGraph::start_pads_in_turn() {
     }
 }
 
-void ScheduleGraph::spread_transfers() {
+void ScheduleGraph::spread_transfers(const Kernel &kernel) {
     std::vector<size_t> transfers;
     std::set<int> pads;
     for (size_t i = 0; i < ops.size(); i++)
@@ -124,7 +124,7 @@ void ScheduleGraph::spread_transfers() {
             transfers.push_back(i);
             pads.insert(ops[i].pad);
         }
-    if (transfers.size() == pads.size()) return;
+    if (transfers.size() == pads.size() || kernel.takes(Choice::StartTogether)) return;
     const int length = *std::max_element(height.begin(), height.end()), count = static_cast<int>(transfers.size());
     for (int t = 0; t < count; t++) {
         wanted[transfers[t]] = length * t / count;

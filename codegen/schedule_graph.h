@@ -32,7 +32,7 @@ struct ScheduleGraph {
     void start_pads_in_turn();
     // DRAM serves transfers that start together in turns, and each of them lasts as long as all: loads for a later turn start
     // at even distances.
-    void spread_transfers();
+    void spread_transfers(const Kernel &kernel);
 
 private:
     // An operation and those that need it to have run.

@@ -30,6 +30,12 @@ public:
         std::stable_sort(turns_.begin(), turns_.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     }
 
+    // A tile of each pad in turn, each pad's in the order that they have.
+    std::vector<Tile> tiles() const {
+        std::vector<Tile> all;
+        for (const auto &[turn, tile] : turns_) all.push_back(tile);
+        return all;
+    }
     // What in_turns() says of `at_once` and `in_loop`.
     std::vector<Tile> in_order(const PadLayout &layout, bool at_once, bool in_loop) {
         const auto code = [this](const Order &order) { return with_code(order); };
@@ -54,11 +60,6 @@ private:
     using Order = std::map<int, std::vector<Tile>>;  // of each pad's tiles
     static constexpr int64_t cycles_of_a_loop = 400, row_cycles = 2;
 
-    std::vector<Tile> tiles() const {
-        std::vector<Tile> all;
-        for (const auto &[turn, tile] : turns_) all.push_back(tile);
-        return all;
-    }
     Order by_pad() const {
         Order all;
         for (const auto &[turn, tile] : turns_) all[tile.pad].push_back(tile);
@@ -387,9 +388,11 @@ private:
 
 }  // namespace
 
-std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
+std::vector<Tile> in_turns(const Kernel &kernel, const std::vector<Tile> &tiles, const PadLayout &layout, bool at_once,
                            bool in_loop, int64_t array) {
-    return Turns(tiles, machine, array).in_order(layout, at_once, in_loop);
+    Turns turns(tiles, *kernel.machine, array);
+    std::vector<Tile> plain = turns.tiles(), ordered = turns.in_order(layout, at_once, in_loop);
+    return ordered == plain || !kernel.takes(Choice::PlainTurns) ? ordered : plain;
 }
 
 }  // namespace atalla::codegen

@@ -12,7 +12,7 @@ namespace atalla::codegen {
 // the same time are in different bank groups of the DRAM where that is possible. `at_once`: all tiles come before anything uses
 // them, so that their order within a pad is free. `in_loop`: it is free, too, and they start from inside a loop that computes.
 // `array`: cycles that the array has work in the loop that they come beside.
-std::vector<Tile> in_turns(const std::vector<Tile> &tiles, const Machine &machine, const PadLayout &layout, bool at_once,
+std::vector<Tile> in_turns(const Kernel &kernel, const std::vector<Tile> &tiles, const PadLayout &layout, bool at_once,
                            bool in_loop, int64_t array = 0);
 
 }  // namespace atalla::codegen

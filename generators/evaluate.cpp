@@ -160,9 +160,10 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
 }
 
 codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::CompileOptions &options) const {
-    const KernelDefinition kernel = workload_->build(machine_, point);
+    const KernelDefinition kernel = kernel_of(*workload_, machine_, point);
     codegen::CompileOptions how = options;
     how.layouts = kernel.layouts;
+    how.choices = kernel.choices;
     return codegen::compile(kernel.pipeline, kernel.arguments, machine_, how);
 }
 
@@ -170,16 +171,20 @@ Evaluator::Candidate Evaluator::candidate(const Point &point) const {
     Candidate made{.optimized = !point.contains(unoptimized_mark)};
     const auto start = std::chrono::steady_clock::now();
     try {
-        made.kernel = workload_->build(machine_, point);
-        codegen::CompileOptions how;
+        made.kernel = kernel_of(*workload_, machine_, point);
+        codegen::CompileOptions how = made.kernel.compile_options();
         how.optimize = made.optimized;
-        how.layouts = made.kernel.layouts;
         made.compiled = codegen::generate(lowered_->lower(point, made.kernel), machine_, how);
     } catch (const std::exception &error) {
         made.error = error.what();
     }
     made.seconds = seconds_since(start);
     return made;
+}
+
+codegen::Choices Evaluator::open_choices(const Point &point) const {
+    const Candidate made = candidate(point);
+    return made.compiled ? made.compiled->open : codegen::Choices();
 }
 
 Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {

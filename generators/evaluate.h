@@ -62,6 +62,8 @@ public:
     // Never throws for a point of the space: what goes wrong becomes the status. A program that has not halted after
     // `cycle_limit` cycles (0: no limit) is TimedOut.
     Evaluation evaluate(const Point &point, int64_t cycle_limit = 0) const;
+    // The choices of the code generator that make a difference to the point's program; none if there is no program.
+    codegen::Choices open_choices(const Point &point) const;
     // Compares the point's results on the special data with those of the unoptimized program, bit for bit, and on the normal
     // data with float64. Empty if they agree, otherwise what differs. A functional machine aborts where a scalar operation
     // overflows; if the unoptimized program does, the special data are bounded.

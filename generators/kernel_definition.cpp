@@ -14,6 +14,13 @@ void KernelDefinition::add_input(TensorSpec outside, const Halide::ImageParam &t
     inputs.push_back(std::move(outside));
 }
 
+codegen::CompileOptions KernelDefinition::compile_options() const {
+    codegen::CompileOptions options;
+    options.layouts = layouts;
+    options.choices = choices;
+    return options;
+}
+
 void KernelDefinition::lay_out(const Halide::Func &func, const codegen::PadLayout &layout) {
     layouts[func.name().substr(0, func.name().find('$'))] = layout;
 }

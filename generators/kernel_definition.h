@@ -28,10 +28,14 @@ struct KernelDefinition {
     // How the rows of a Func lie in the pads, by its name without Halide's "$1".
     std::map<std::string, codegen::PadLayout> layouts;
 
+    codegen::Choices choices;
+
     // A tensor of constant extents, or one that has others outside of the pipeline.
     void add_input(std::string name, const Halide::ImageParam &tensor);
     void add_input(TensorSpec outside, const Halide::ImageParam &tensor);
     void lay_out(const Halide::Func &func, const codegen::PadLayout &layout);
+    // With these layouts and choices.
+    codegen::CompileOptions compile_options() const;
 };
 
 }  // namespace atalla

@@ -14,6 +14,7 @@ constexpr size_t most_kept = 24;
 codegen::LoweredPipeline LoweredCache::lower(const Point &point, const KernelDefinition &kernel) {
     Point lowered = point;
     for (const std::string &name : placing_) lowered.erase(name);
+    lowered.erase(choices_parameter);
     {
         const std::scoped_lock lock(mutex_);
         const auto found =

@@ -24,7 +24,7 @@ public:
 
 private:
     struct Entry {
-        Point lowered;  // without the parameters that only place rows
+        Point lowered;  // without the parameters that only place rows, and choices of the code generator
         codegen::LoweredPipeline pipeline;
     };
     std::vector<std::string> placing_;

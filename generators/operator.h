@@ -89,6 +89,11 @@ public:
     virtual std::vector<TensorData> host_result(const Machine &machine, const std::vector<TensorData> &inputs) const = 0;
 };
 
+// The kernel of a point of the space, which may have choices of the code generator besides. Error if there are no such choices.
+KernelDefinition kernel_of(const Workload &workload, const Machine &machine, const Point &point);
+// Workload::words() and those of the choices.
+std::string schedule_words(const Workload &workload, const Machine &machine, const Point &point);
+
 // A named argument of a workload, as a command line and a shapes file spell it.
 struct WorkloadArgument {
     std::string name;  // "m", "bias", "b-layout"

@@ -21,9 +21,8 @@ namespace {
 constexpr uint32_t first_parameter = 0x100;  // the address of parameter words
 
 Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
-    const KernelDefinition kernel = workload.build(machine, point);
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
+    const KernelDefinition kernel = kernel_of(workload, machine, point);
+    codegen::CompileOptions options = kernel.compile_options();
     options.routine = true;
     codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     // A branch that reaches too far is found when its packet is encoded.
@@ -63,9 +62,8 @@ std::vector<TensorData> right_results(const Workload &workload, const Machine &m
     constexpr uint64_t most_cycles = 20'000'000;
     if (workload.flops() <= most_flops) {
         const KernelDefinition kernel = workload.build(machine, workload.naive_point(machine));
-        codegen::CompileOptions how;
+        codegen::CompileOptions how = kernel.compile_options();
         how.optimize = false;
-        how.layouts = kernel.layouts;
         options.cycle_limit = most_cycles;
         KernelRun run =
             run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, how), machine, inputs, options);

@@ -17,6 +17,10 @@ bool is_parameter_name(std::string_view name);
 // A parameter that no space has: it marks the point of the program that is generated without optimization.
 constexpr std::string_view unoptimized_mark = "unoptimized";
 
+// A parameter that points may have beside those of any space: which of the code generator's choices it makes, a bit each; 0, as
+// without it: none.
+constexpr std::string_view choices_parameter = "choices";
+
 // The value of a parameter in a point. The characters of the name live as long as the process.
 struct PointValue {
     std::string_view name;

@@ -344,7 +344,7 @@ std::string violation(const Space &space, const Point &point) {
     }
     const std::vector<std::string> names = names_of(space);
     for (const auto &[name, value] : point.values()) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) {
+        if (name != choices_parameter && std::find(names.begin(), names.end(), name) == names.end()) {
             return fmt::format("the schedule space has no parameter '{}'{}", name, did_you_mean(name, space));
         }
     }

@@ -79,7 +79,7 @@ std::vector<Point> sample_distinct(const Space &space, size_t n, Random &random)
 std::vector<Point> neighbours(const Space &space, const Point &point, int steps = 1);
 
 // Why a point is not of the space, as a sentence: a parameter missing, unknown or with a value not listed, or the
-// constraint it violates with what that protects. Empty for a valid point.
+// constraint it violates with what that protects. Empty for a valid point, whatever its choices_parameter.
 std::string violation(const Space &space, const Point &point);
 
 // The space with the parameters of `fixed` reduced to the values given there. Error if the value is not in the list.

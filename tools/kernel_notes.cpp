@@ -43,7 +43,7 @@ DescribeKernel kernel_describer(std::vector<Machine> machines) {
         notes.bound_by = bound.binding;
         notes.bound_terms = bound.terms;
         if (winner == nullptr || key.compiler != compiler) return notes;
-        notes.words = workload->words(*machine, winner->trial.point);
+        notes.words = schedule_words(*workload, *machine, winner->trial.point);
         if (with_program) notes.program = disassemble(Evaluator(workload, *machine).compile(winner->trial.point).program);
         return notes;
     };

@@ -88,7 +88,7 @@ void run(Options options, const atalla::WorkloadOptions &what) {
     job.inputs = arranged.inputs(std::move(job.inputs));
     const atalla::Evaluator evaluator(job.workload, machine);
     const atalla::Point point = atalla::winning_point(op, job.workload, machine, options.database, options.quiet);
-    const atalla::KernelDefinition kernel = job.workload->build(machine, point);
+    const atalla::KernelDefinition kernel = kernel_of(*job.workload, machine, point);
     const atalla::KernelRun run = atalla::run_kernel(kernel, evaluator.compile(point), machine, job.inputs);
     if (!run.result.ok) throw Error(run.result.error);
     if (!run.outside_untouched) throw Error("the program wrote outside its tensors");

@@ -38,7 +38,7 @@ struct Options {
     std::string budget, trials, workload, effort, strategy, dump_after, point;
     uint64_t seed = 1;
     bool json = false, quiet = false, all_operators = false, explain = false, dry_run = false, prove = false, retune = false,
-         no_opt = false, verify_database = false, winners = false;
+         no_opt = false, no_choices = false, verify_database = false, winners = false;
     int64_t sample = 0;
 };
 
@@ -72,6 +72,7 @@ atalla::TuneOptions tune_options(const Options &given) {
         if (given.budget.empty() && given.trials.empty()) options.max_trials = 0;
     }
     options.seed = given.seed;
+    options.choices = !given.no_choices;
     if (given.quiet) options.progress = atalla::ProgressMode::Quiet;
     return options;
 }
@@ -336,6 +337,8 @@ int main(int argc, char **argv) {
     app.add_option("--dump-after", options.dump_after,
                    "Print the winner as it is after this pass of the code generator, or all");
     app.add_flag("--no-opt", options.no_opt, "Do not tune: generate the unoptimized program, the reference");
+    app.add_flag("--no-choices", options.no_choices,
+                 "Do not try the code generator's choices for the best schedule at the end (docs/codegen/choices.md)");
     app.add_flag("--retune,--force", options.retune, "Forget what is stored for the shape and start over");
     app.add_flag("--json", options.json, "Print one JSON object a shape");
     app.add_flag("--quiet", options.quiet, "No progress, one line a shape");

@@ -123,7 +123,7 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["failed"] = result.failed;
     json["seconds"] = result.seconds;
     json["schedule"] = nlohmann::json(result.best);
-    json["schedule_words"] = workload.words(machine, result.best);
+    json["schedule_words"] = schedule_words(workload, machine, result.best);
     json["stalls"] = tuned.counters.is_object() ? tuned.counters.at("stalls") : nlohmann::json();
     json["verified"] = result.verified;
     json["stopped_because"] = result.stopped_because;
@@ -160,7 +160,7 @@ std::string report_text(const Tuned &tuned, const std::filesystem::path &databas
                     result.given_up > 0 ? fmt::format(", {} given up as slower", result.given_up) : "",
                     result.failed > 0 ? fmt::format(", {} failed", result.failed) : ""));
     row("time", fmt::format("{:.1f} s; {}", result.seconds, result.stopped_because));
-    row("schedule", workload.words(machine, result.best));
+    row("schedule", schedule_words(workload, machine, result.best));
     row("verified", result.verified
                         ? fmt::format("bit for bit against {}, within {} bf16 ulps of float64",
                                       tuned.naive_cycles ? "the unoptimized program" : "the host", workload.tolerance_ulps())

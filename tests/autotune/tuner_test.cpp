@@ -52,6 +52,35 @@ TEST_F(Tuner, StoresEveryTrialAndTheVerifiedWinner) {
     EXPECT_EQ(database.list()[0].machine_name, "ax01");
 }
 
+// Two of the three choices that are open gain, and more together.
+TEST_F(Tuner, TriesTheChoicesOfTheCodeGeneratorForTheBestSchedule) {
+    task.open_choices = [](const Point &) { return int64_t{0b10110}; };
+    const auto evaluate = task.evaluate;
+    task.evaluate = [&](const Point &point, int64_t limit) {
+        Trial trial = evaluate(point, limit);
+        const int64_t *choices = point.find(choices_parameter);
+        const int64_t bits = choices == nullptr ? 0 : *choices;
+        trial.cycles += (bits & 2 ? -30 : 0) + (bits & 4 ? -50 : 0) + (bits & 16 ? 40 : 0);
+        return trial;
+    };
+    TuneOptions without = quiet(24);
+    without.choices = false;
+    const TuneResult schedule = tune(task, nullptr, without);
+    EXPECT_FALSE(schedule.best.contains(choices_parameter));
+    const TuneResult result = tune(task, &database, quiet(24));
+    Point best = schedule.best;
+    best.set(choices_parameter, 6);
+    EXPECT_EQ(result.best, best);
+    EXPECT_EQ(result.cycles, schedule.cycles - 80);
+    EXPECT_EQ(result.lowered, 24 + 3 + 1) << "each, and the two that gain together";
+    EXPECT_TRUE(result.verified);
+    EXPECT_EQ(database.winner(task.key())->trial.point, best);
+    // It is stored as any other point.
+    const TuneResult again = tune(task, &database, quiet(24));
+    EXPECT_EQ(again.best, best);
+    EXPECT_EQ(again.lowered, 0);
+}
+
 TEST_F(Tuner, TheSameCommandAgainEvaluatesNothing) {
     const TuneResult first = tune(task, &database, quiet(40));
     const TuneResult again = tune(task, &database, quiet(40));

@@ -266,13 +266,18 @@ TEST(Turns, PadsThatMeetInABankNowAndThenBeginInOthers) {
 // Where the array has more to do than DRAM, tiles stay in their order.
 TEST(Turns, PadsKeepTheirOrderBesideLongVisits) {
     const Machine machine = find_machine("ax01");
+    codegen::Kernel kernel;
+    kernel.machine = &machine;
     std::vector<Tile> tiles;
     for (int pad = 0; pad < 4; pad++)
         for (int64_t i = 0; i < 10; i++) tiles.push_back({pad, 32 * i, 10240 * pad + 1024 * i, 32, 32, 32});
     const PadLayout layout{0, 320, true};
     constexpr int64_t one_row = 40 * 65, eight_rows = 40 * 72;
-    EXPECT_EQ(split_runs(in_turns(tiles, machine, layout, false, false, one_row)).size(), 2u);
-    EXPECT_EQ(split_runs(in_turns(tiles, machine, layout, false, false, eight_rows)).size(), 1u);
+    EXPECT_EQ(split_runs(in_turns(kernel, tiles, layout, false, false, one_row)).size(), 2u);
+    EXPECT_EQ(split_runs(in_turns(kernel, tiles, layout, false, false, eight_rows)).size(), 1u);
+    EXPECT_TRUE(kernel.open.contains(codegen::Choice::PlainTurns));
+    kernel.choices = codegen::Choice::PlainTurns;
+    EXPECT_EQ(split_runs(in_turns(kernel, tiles, layout, false, false, one_row)).size(), 1u);
 }
 
 // Runs of which some pads jump from one to the next share a branch; where all do, each keeps its own.

@@ -262,9 +262,7 @@ TEST(LoweredCache, WhatOnlyPlacesRowsIsLoweredOnceAndGivesTheSameProgram) {
         const KernelDefinition kernel = workload->build(machine, *other);
         const codegen::LoweredPipeline second = cache.lower(*other, kernel);
         EXPECT_TRUE(second.function.body.same_as(first.function.body));
-        codegen::CompileOptions options;
-        options.layouts = kernel.layouts;
-        EXPECT_EQ(codegen::generate(second, machine, options).program.packets,
+        EXPECT_EQ(codegen::generate(second, machine, kernel.compile_options()).program.packets,
                   Evaluator(workload, machine).compile(*other).program.packets);
         Point longer = point;
         longer.set("rows", point["rows"] == 32 ? 64 : 32);
@@ -272,6 +270,28 @@ TEST(LoweredCache, WhatOnlyPlacesRowsIsLoweredOnceAndGivesTheSameProgram) {
         cache.clear();
         EXPECT_FALSE(cache.lower(point, workload->build(machine, point)).function.body.same_as(first.function.body));
     }
+}
+
+// Choices of the code generator are a parameter beside those of the space: they share what was lowered.
+TEST(Choices, OfAPointGiveItAnotherProgramAndWords) {
+    const Evaluator evaluator(gemm_workload("64x64x64"), find_machine("ax01"));
+    const Workload &workload = evaluator.workload();
+    Point point = workload.naive_point(evaluator.machine());
+    const codegen::Choices open = evaluator.open_choices(point);
+    ASSERT_TRUE(open.contains(codegen::Choice::FewPackets));
+    Point other = point;
+    other.set(choices_parameter, codegen::Choices(codegen::Choice::FewPackets).bits());
+    EXPECT_EQ(violation(workload.space(evaluator.machine()), other), "");
+    EXPECT_LT(evaluator.compile(other).program.packets.size(), evaluator.compile(point).program.packets.size());
+    EXPECT_EQ(evaluator.verify(other), "");
+    EXPECT_EQ(schedule_words(workload, evaluator.machine(), other),
+              workload.words(evaluator.machine(), point) + "; straight code in few packets");
+    LoweredCache cache({});
+    const codegen::LoweredPipeline lowered = cache.lower(point, kernel_of(workload, evaluator.machine(), point));
+    EXPECT_TRUE(cache.lower(other, kernel_of(workload, evaluator.machine(), other)).function.body.same_as(lowered.function.body));
+    other.set(choices_parameter, int64_t{1} << codegen::choices);
+    EXPECT_THAT(evaluator.evaluate(other).reason, testing::HasSubstr("is no set of the code generator's choices"));
+    EXPECT_TRUE(evaluator.open_choices(other).empty());
 }
 
 TEST(ErrorInUlps, IsRelativeToThePeak) {

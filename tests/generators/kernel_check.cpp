@@ -50,9 +50,8 @@ std::vector<TensorData> run_checked(const KernelDefinition &kernel, const Machin
                                     const std::vector<TensorData> &inputs) {
     const std::string what = fmt::format("{} on {}, optimize {}", kernel.outputs[0].name, machine.name, optimize);
     try {
-        codegen::CompileOptions options;
+        codegen::CompileOptions options = kernel.compile_options();
         options.optimize = optimize;
-        options.layouts = kernel.layouts;
         const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
         for (const PlacedPacket &packet : compiled.program.packets)
             if (const auto broken = check_packet(packet.packet, machine)) {
