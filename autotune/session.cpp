@@ -100,15 +100,19 @@ struct TuningSession::Impl {
     }
 
     void try_choices() {
-        if (!tries_choices() || !outcomes_.best()) {
-            return;
+        for (int64_t before = 0; tries_choices() && outcomes_.best() && outcomes_.best()->cycles != before;) {
+            before = outcomes_.best()->cycles;
+            try_choices_of(*outcomes_.best());
         }
-        const Trial before = *outcomes_.best();
+    }
+
+    void try_choices_of(const Trial before) {
         const int64_t open = task_.open_choices(before.point) & ~choices_of(before.point);
         std::vector<Point> batch;
         for (int64_t choice = 1; choice <= open; choice *= 2) {
-            if ((open & choice) != 0) {
-                batch.push_back(with_choices(before.point, choice));
+            const Point point = with_choices(before.point, choice);
+            if ((open & choice) != 0 && !outcomes_.tried(point)) {
+                batch.push_back(point);
             }
         }
         const size_t first = outcomes_.size();

@@ -20,8 +20,8 @@ public:
     // Evaluates the next batch, of so many points at most (0: TuneOptions::batch). False at the end of the search: of its
     // budget, of its points, or by a signal.
     bool step(int64_t at_most = 0);
-    // For the best schedule: each choice of the code generator that it leaves open, and together those that gain. Beyond the
-    // budget of trials, but not after the end of its time or a signal.
+    // For the best schedule: each choice of the code generator that it leaves open, together those that gain, and the same for
+    // what that finds until nothing does. Beyond the budget of trials, but not after the end of its time or a signal.
     void try_choices();
     const Outcomes &outcomes() const;
     // Chooses and verifies the winner, and closes the run. The last call.
