@@ -162,9 +162,7 @@ struct TuningSession::Impl {
     using Clock = std::chrono::steady_clock;
 
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
-    bool out_of_time(double share = 1) const {
-        return options_.max_seconds > 0 && elapsed() >= share * options_.max_seconds;
-    }
+    bool out_of_time(double share = 1) const { return options_.max_seconds > 0 && elapsed() >= share * options_.max_seconds; }
     // A part of the time is left for the choices of the code generator.
     bool schedules_out_of_time() const { return out_of_time(tries_choices() ? 1 - time_for_choices : 1); }
     // A budget of one trial asks for what the draft likes best, and no more.

@@ -26,7 +26,8 @@ struct TuningTask {
     // Lowers, generates and simulates for at most so many cycles (0: no limit). An exception becomes a Failed trial with
     // its text as the reason.
     std::function<Trial(const Point &, int64_t cycle_limit)> evaluate;
-    // The choices of the code generator that change the program of a point, as choices_parameter has them. May be empty: none do.
+    // The choices of the code generator that change the program of a point, as choices_parameter has them. May be empty: none
+    // do.
     std::function<int64_t(const Point &)> open_choices;
     // Compares the results of the point's program bit for bit with those of the unoptimized one: empty if they agree,
     // otherwise what differed. May be empty: nothing can then be stored as a winner.

@@ -1,5 +1,5 @@
-// Decisions in which the generator does what suits most kernels, and another way that suits some: a search tries it for the best
-// schedules.
+// Decisions in which the generator does what suits most kernels, and another way that suits some: a search tries it for the
+// best schedules.
 #pragma once
 
 #include <cstdint>

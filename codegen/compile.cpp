@@ -54,8 +54,8 @@ bool overlap_less(PackOptions &options, size_t loop) {
 // Whether loops were turned or overlap that are not to, so that they are packed again.
 bool make_choices(const Kernel &kernel, const Packed &result, PackOptions &options) {
     const bool no_turns = result.turned && kernel.takes(Choice::NeverTurn),
-               in_pairs = options.overlap == OverlapIterations::Long && result.overlapped > 2 &&
-                          kernel.takes(Choice::OverlapInPairs),
+               in_pairs =
+                   options.overlap == OverlapIterations::Long && result.overlapped > 2 && kernel.takes(Choice::OverlapInPairs),
                shorter = result.long_overlapped && kernel.takes(Choice::OverlapShort);
     if (no_turns) options.turn = false;
     if (in_pairs) options.overlap = OverlapIterations::LongInPairs;

@@ -27,7 +27,7 @@ struct CompileOptions {
     bool optimize = true;                      // off: one operation a packet, every copy waited for: the reference
     std::map<std::string, PadLayout> layouts;  // by Func name without the suffix that makes it unique
     Choices choices;
-    std::string dump_after;                    // name of a pass, or "all"
+    std::string dump_after;  // name of a pass, or "all"
     std::function<void(const std::string &pass, const std::string &text)> dump;
     uint32_t parameter_block = 0x3C;  // byte address of the tensors' addresses, one word each, in argument order
     // A routine instead of a program: entered with the address of the tensors' addresses in x2, it ends with a jump to the code
@@ -40,7 +40,7 @@ struct CompileOptions {
 struct CompiledKernel {
     Program program;
     std::vector<std::string> tensors;  // names in the order of the parameter words
-    Choices open;  // those that it came to, made or not: no other changes the program
+    Choices open;                      // those that it came to, made or not: no other changes the program
     double lower_seconds = 0, generate_seconds = 0;
 };
 

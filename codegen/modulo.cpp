@@ -254,7 +254,8 @@ ModuloSchedule ModuloScheduler::overlapping_schedule(ScheduleGraph &graph, int i
     for (size_t i = 0; i < graph.ops.size(); i++) graph.cycle[i] -= stage[i] * interval;
     for (Edge &edge : graph.edges) edge.distance += stage[edge.to] - stage[edge.from];
     // Rows at one distance have their units in turn, which a merge would disturb.
-    if (!evenly_ && chains_.alike.size() < 2 && full_unit(graph, interval) != Unit::None && !kernel_.takes(Choice::PacketsApart))
+    if (!evenly_ && chains_.alike.size() < 2 && full_unit(graph, interval) != Unit::None &&
+        !kernel_.takes(Choice::PacketsApart))
         merge_packets(graph, interval);
     schedule.stage = std::move(stage);
     return schedule;

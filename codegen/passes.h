@@ -65,11 +65,11 @@ struct PackOptions {
 struct Packed {
     int64_t overlapped = 0;        // iterations of a loop that overlap, at the most; 0: none do
     bool long_overlapped = false;  // some that make many values do
-    bool turned = false;      // a loop was,
-    bool idle = false;        // stages of a loop run idle,
-    bool joined = false;      // the ends of a nest are one block,
-    bool turned_fit = true;   // nests around those that were turned are in the instruction cache all the time
-    std::set<size_t> unfit;   // loops because of whose overlap a nest left it
+    bool turned = false;           // a loop was,
+    bool idle = false;             // stages of a loop run idle,
+    bool joined = false;           // the ends of a nest are one block,
+    bool turned_fit = true;        // nests around those that were turned are in the instruction cache all the time
+    std::set<size_t> unfit;        // loops because of whose overlap a nest left it
 };
 struct LoopPlans;
 // `plans`: those of the same blocks with other options, for this and the next time.

@@ -65,11 +65,12 @@ TEST_P(EachChoice, KeepsTheResultsAndTheProgramWhereItIsNotOpen) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kernels, EachChoice,
-    testing::Values(Kernel{"relu", [] { return pipelines::relu({.rows = 256, .cols = 64, .step = 32, .ring = true}); }},
-                    Kernel{"softmax", [] { return pipelines::softmax({.rows = 64, .cols = 128, .step = 16, .ring = true}); }},
-                    Kernel{"layernorm", [] { return pipelines::layernorm({.rows = 64, .cols = 96, .step = 16}); }},
-                    Kernel{"product", [] { return pipelines::product({.m = 64, .n = 64, .k = 128, .step = 32, .ring = true}); }},
-                    Kernel{"convolution", [] { return pipelines::convolution({.width = 12, .height = 10, .ci = 32, .co = 32}); }}),
+    testing::Values(
+        Kernel{"relu", [] { return pipelines::relu({.rows = 256, .cols = 64, .step = 32, .ring = true}); }},
+        Kernel{"softmax", [] { return pipelines::softmax({.rows = 64, .cols = 128, .step = 16, .ring = true}); }},
+        Kernel{"layernorm", [] { return pipelines::layernorm({.rows = 64, .cols = 96, .step = 16}); }},
+        Kernel{"product", [] { return pipelines::product({.m = 64, .n = 64, .k = 128, .step = 32, .ring = true}); }},
+        Kernel{"convolution", [] { return pipelines::convolution({.width = 12, .height = 10, .ci = 32, .co = 32}); }}),
     [](const auto &info) { return info.param.name; });
 
 }  // namespace
