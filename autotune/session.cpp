@@ -131,7 +131,7 @@ struct TuningSession::Impl {
     }
 
     void evaluate_beyond_budget(const std::vector<Point> &batch) {
-        beyond_budget_ += static_cast<int64_t>(batch.size());
+        result_.with_choices += static_cast<int64_t>(batch.size());
         evaluate(batch, cycle_limit(1));
     }
 
@@ -390,7 +390,7 @@ struct TuningSession::Impl {
         state.what = task_.op;
         state.drafting = !proposer_;
         state.done = done_;
-        state.total = options_.max_trials > 0 ? options_.max_trials + beyond_budget_ : 0;
+        state.total = options_.max_trials > 0 ? options_.max_trials + result_.with_choices : 0;
         if (state.total == 0 && options_.strategy == Strategy::Exhaustive && proposer_) {
             state.total = proposer_->drafted() - passed_over_;
         }
@@ -497,7 +497,6 @@ struct TuningSession::Impl {
     bool ended_ = false;
     uint64_t pulses_ = 0;
     int64_t passed_over_ = 0;  // points that a proof need not run
-    int64_t beyond_budget_ = 0;
 
     std::mutex mutex_;  // guards what follows while a batch runs
     Progress progress_;

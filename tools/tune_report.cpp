@@ -119,6 +119,7 @@ nlohmann::ordered_json report_json(const Tuned &tuned, const std::filesystem::pa
     json["lowered"] = result.lowered;
     json["simulated"] = result.simulated;
     json["from_database"] = result.from_cache;
+    json["with_choices"] = result.with_choices;
     json["given_up"] = result.given_up;
     json["failed"] = result.failed;
     json["seconds"] = result.seconds;
@@ -155,7 +156,8 @@ std::string report_text(const Tuned &tuned, const std::filesystem::path &databas
                                             static_cast<double>(*tuned.naive_cycles) / static_cast<double>(result.cycles))
                               : "not run: the shape is too large for it");
     row("trials",
-        fmt::format("{} drafted, {} lowered, {} simulated{}{}{}", grouped(result.drafted), result.lowered, result.simulated,
+        fmt::format("{} drafted, {} lowered, {} simulated{}{}{}{}", grouped(result.drafted), result.lowered, result.simulated,
+                    result.with_choices > 0 ? fmt::format(", {} of them with choices", result.with_choices) : "",
                     result.from_cache > 0 ? fmt::format(", {} from the database", result.from_cache) : "",
                     result.given_up > 0 ? fmt::format(", {} given up as slower", result.given_up) : "",
                     result.failed > 0 ? fmt::format(", {} failed", result.failed) : ""));

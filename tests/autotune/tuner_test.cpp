@@ -72,6 +72,7 @@ TEST_F(Tuner, TriesTheChoicesOfTheCodeGeneratorForTheBestSchedule) {
     best.set(choices_parameter, 6);
     EXPECT_EQ(result.best, best);
     EXPECT_EQ(result.cycles, schedule.cycles - 80);
+    EXPECT_EQ(result.with_choices, 3 + 1 + 1);
     EXPECT_EQ(result.lowered, 24 + 3 + 1 + 1) << "each, the two that gain together, and the third with them";
     EXPECT_TRUE(result.verified);
     EXPECT_EQ(database.winner(task.key())->trial.point, best);
