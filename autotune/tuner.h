@@ -75,8 +75,8 @@ struct TuneResult {
     int64_t from_cache = 0;  // proposals answered by the database
     // Proposals beyond a budget of trials: the best schedule with choices of the code generator. Counted above, too.
     int64_t with_choices = 0;
-    int64_t given_up = 0;    // trials of this run that were stopped because others are faster
-    int64_t failed = 0;      // trials of this run that are not Ok for another reason
+    int64_t given_up = 0;  // trials of this run that were stopped because others are faster
+    int64_t failed = 0;    // trials of this run that are not Ok for another reason
     double seconds = 0;
     std::vector<std::pair<Point, std::string>> rejected;  // failed verification, with what differed
     std::vector<std::string> notes;                       // anything a user should be told

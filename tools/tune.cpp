@@ -313,10 +313,10 @@ int main(int argc, char **argv) {
                            ->excludes(model);
     app.add_option("--db", options.database,
                    "Database file (default: $ATALLA_DB, or atalla-tune/atalla.db in the user's data folder)");
-    CLI::Option *budget = app.add_option(
-        "--budget", options.budget,
-        "Trials, such as 64, or seconds, such as 10s (default: 32 trials for each shape); a list shares it by expected gain. More "
-        "than one trial: and some for the code generator's choices behind them");
+    CLI::Option *budget = app.add_option("--budget", options.budget,
+                                         "Trials, such as 64, or seconds, such as 10s (default: 32 trials for each shape); a "
+                                         "list shares it by expected gain. More "
+                                         "than one trial: and some for the code generator's choices behind them");
     app.add_option("--trials", options.trials,
                    "The same; 0: a schedule at once, from the draft and from what the database knows of other shapes")
         ->excludes(budget);

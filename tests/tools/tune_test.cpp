@@ -110,7 +110,8 @@ TEST_F(Tune, ASeedGivesTheSameTrials) {
     const auto points = [&](const std::string &name) {
         std::set<std::pair<std::string, int64_t>> found;
         for (const StoredTrial &stored : Database(file(name)).select())
-            if (!stored.trial.point.contains("unoptimized") && !stored.trial.point.contains(choices_parameter)) found.emplace(stored.trial.point.text(), stored.trial.cycles);
+            if (!stored.trial.point.contains("unoptimized") && !stored.trial.point.contains(choices_parameter))
+                found.emplace(stored.trial.point.text(), stored.trial.cycles);
         return found;
     };
     tuned("--shape 48x40x64 --strategy random --budget 10 --seed 3 --db a.db");
