@@ -88,6 +88,10 @@ TEST(Sweep, GoesThroughADatabase) {
     EXPECT_EQ(import_tuning_cache(database, sweep).added, 0);
     TuningTask task = synthetic::task();
     task.draft = [](const Point &point) { return static_cast<double>(synthetic::cycles(point)); };
+    // Choices of the code generator are no part of a space, nor of what is recorded of one.
+    Trial with_choices = sweep.rows.front().trial;
+    with_choices.point.set(choices_parameter, 1);
+    database.record_trial(task.key(), with_choices);
     TuningCache back = recorded_sweep(database, task);
     EXPECT_EQ(back.rows.size(), sweep.rows.size());
     EXPECT_EQ(back.parameters.front().name, "tile_m");
