@@ -47,7 +47,7 @@ protected:
 };
 
 TEST_F(Tune, ReportsAsJson) {
-    const json report = tuned("--op gemm --shape 64x64x64 --budget 8");
+    const json report = tuned("--op gemm --shape 64x64x64 --budget 8 --no-choices");
     EXPECT_EQ(report["op"], "gemm");
     EXPECT_EQ(report["shape"], "64x64x64");
     EXPECT_EQ(report["machine"], "ax01");
@@ -57,8 +57,8 @@ TEST_F(Tune, ReportsAsJson) {
     EXPECT_DOUBLE_EQ(report["bound_share"], report["bound_cycles"].get<double>() / report["cycles"].get<double>());
     EXPECT_GT(report["naive_cycles"], report["cycles"]);
     EXPECT_GE(report["drafted"], 8);
-    EXPECT_GT(report["with_choices"], 0);
-    EXPECT_LE(report["lowered"].get<int64_t>() - report["with_choices"].get<int64_t>(), 8);
+    EXPECT_LE(report["lowered"], 8);
+    EXPECT_EQ(report["with_choices"], 0);
     EXPECT_GT(report["simulated"], 0);
     EXPECT_LE(report["simulated"], report["lowered"]);
     EXPECT_GT(report["seconds"], 0);
@@ -68,6 +68,13 @@ TEST_F(Tune, ReportsAsJson) {
     int64_t stalls = 0;
     for (const auto &[cause, cycles] : report["stalls"].items()) stalls += cycles.get<int64_t>();
     EXPECT_LT(stalls, report["cycles"]);
+}
+
+TEST_F(Tune, CountsTrialsWithChoicesBehindTheBudget) {
+    const json report = tuned("--op gemm --shape 64x64x64 --budget 8");
+    EXPECT_GT(report["with_choices"], 0);
+    EXPECT_EQ(report["lowered"], 8 + report["with_choices"].get<int64_t>());
+    EXPECT_EQ(tuned("--op gemm --shape 64x64x64 --budget 1 --db y.db")["lowered"], 1);
 }
 
 TEST_F(Tune, ArrangesWeightsAndSaysSo) {
@@ -110,20 +117,19 @@ TEST_F(Tune, ASeedGivesTheSameTrials) {
     const auto points = [&](const std::string &name) {
         std::set<std::pair<std::string, int64_t>> found;
         for (const StoredTrial &stored : Database(file(name)).select())
-            if (!stored.trial.point.contains("unoptimized") && !stored.trial.point.contains(choices_parameter))
-                found.emplace(stored.trial.point.text(), stored.trial.cycles);
+            if (!stored.trial.point.contains("unoptimized")) found.emplace(stored.trial.point.text(), stored.trial.cycles);
         return found;
     };
-    tuned("--shape 48x40x64 --strategy random --budget 10 --seed 3 --db a.db");
-    tuned("--shape 48x40x64 --strategy random --budget 10 --seed 3 --db b.db");
-    tuned("--shape 48x40x64 --strategy random --budget 10 --seed 4 --db c.db");
+    tuned("--shape 48x40x64 --strategy random --budget 10 --no-choices --seed 3 --db a.db");
+    tuned("--shape 48x40x64 --strategy random --budget 10 --no-choices --seed 3 --db b.db");
+    tuned("--shape 48x40x64 --strategy random --budget 10 --no-choices --seed 4 --db c.db");
     EXPECT_EQ(points("a.db").size(), 10u);
     EXPECT_EQ(points("a.db"), points("b.db"));
     EXPECT_NE(points("a.db"), points("c.db"));
 }
 
 TEST_F(Tune, AKillLosesNothingThatWasDone) {
-    const std::string arguments = "--shape 96x96x96 --strategy random --budget 60 --seed 5 --quiet --json";
+    const std::string arguments = "--shape 96x96x96 --strategy random --budget 60 --no-choices --seed 5 --quiet --json";
     const pid_t child = start(ATALLA_TUNE_TOOL, arguments);
     const auto trials = [&]() -> size_t {
         try {
@@ -143,7 +149,7 @@ TEST_F(Tune, AKillLosesNothingThatWasDone) {
     EXPECT_EQ(Database(file("x.db")).integrity(), "ok");
     const json resumed = json::parse(run(ATALLA_TUNE_TOOL, arguments).out);
     EXPECT_EQ(resumed["from_database"], kept);
-    EXPECT_EQ(resumed["lowered"], 60 + resumed["with_choices"].get<size_t>() - kept);
+    EXPECT_EQ(resumed["lowered"], 60 - kept);
     EXPECT_EQ(resumed["verified"], true);
 }
 
