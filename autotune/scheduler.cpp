@@ -76,8 +76,9 @@ private:
     bool exhausted() const {
         return (options_.each.handle_signals && interrupt_requested()) ||
                (options_.max_trials > 0 && trials() >= options_.max_trials) ||
-               (options_.max_seconds > 0 && elapsed() >= options_.max_seconds);
+               (options_.max_seconds > 0 && elapsed() >= seconds_for_schedules());
     }
+    double seconds_for_schedules() const { return options_.max_seconds * (options_.each.choices ? 1 - time_for_choices : 1); }
 
     int64_t trials() const {
         return std::accumulate(entries_.begin(), entries_.end(), int64_t{0},
@@ -174,7 +175,20 @@ private:
         return state;
     }
 
+    void try_choices() {
+        for (Entry *entry : most_expensive_first()) {
+            const double left = options_.max_seconds > 0 ? options_.max_seconds - elapsed() : 0;
+            if (entry->session && (left > 0 || options_.max_seconds == 0)) {
+                entry->session->try_choices(left);
+                if (entry->task->open_choices && entry->task->rest) {
+                    entry->task->rest();
+                }
+            }
+        }
+    }
+
     ScheduleResult finish() {
+        try_choices();
         ScheduleResult result;
         result.interrupted = options_.each.handle_signals && interrupt_requested();
         for (size_t index = 0; index < entries_.size(); index++) {
@@ -182,9 +196,6 @@ private:
             result.trials += entry.trials;
             if (entry.session) {
                 entry.over = true;
-                if (options_.max_seconds == 0 || elapsed() < options_.max_seconds) {
-                    entry.session->try_choices();
-                }
                 entry.outcome.result = entry.session->finish();
                 entry.outcome.result.interrupted = result.interrupted;
                 entry.outcome.result.seconds = entry.seconds;

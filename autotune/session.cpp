@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <mutex>
 #include <optional>
 
+#include "autotune/choices_search.h"
 #include "autotune/draft.h"
 #include "autotune/interrupt.h"
 #include "autotune/known_points.h"
@@ -28,7 +30,6 @@ constexpr int64_t most_until_one_runs = 32;
 // shown.
 constexpr uint64_t pulse_every = 256;
 constexpr double shown_after = 1;
-constexpr double time_for_choices = 0.2;  // of a budget in seconds
 
 struct Interrupted {};
 
@@ -99,49 +100,35 @@ struct TuningSession::Impl {
         result_.model_optimum_tried = preferred && outcomes_.tried(*preferred);
     }
 
-    void try_choices() {
-        for (int64_t before = 0; tries_choices() && outcomes_.best() && outcomes_.best()->cycles != before;) {
-            before = outcomes_.best()->cycles;
-            try_choices_of(*outcomes_.best());
+    void try_choices(double most_seconds) {
+        if (most_seconds > 0) {
+            most_seconds_ = elapsed() + most_seconds;
         }
+        const Trial *best = outcomes_.best();
+        if (!tries_choices() || !best) {
+            return;
+        }
+        ChoiceTrials trials;
+        trials.open = task_.open_choices;
+        trials.evaluate = [this](const std::vector<Point> &points, int64_t limit) {
+            return evaluate_beyond_budget(points, limit);
+        };
+        with_best_choices({best->point, best->cycles}, trials);
     }
 
-    void try_choices_of(const Trial before) {
-        const int64_t open = task_.open_choices(before.point) & ~choices_of(before.point);
+    std::vector<std::optional<int64_t>> evaluate_beyond_budget(const std::vector<Point> &points, int64_t limit) {
         std::vector<Point> batch;
-        for (int64_t choice = 1; choice <= open; choice *= 2) {
-            const Point point = with_choices(before.point, choice);
-            if ((open & choice) != 0 && !outcomes_.tried(point)) {
-                batch.push_back(point);
-            }
-        }
-        const size_t first = outcomes_.size();
-        evaluate_beyond_budget(batch);
-        std::vector<std::pair<int64_t, int64_t>> gaining;  // cycles, choices
-        for (size_t i = first; i < outcomes_.size(); i++) {
-            const Trial &trial = outcomes_.trials()[i];
-            if (trial.status == Trial::Ok && trial.cycles < before.cycles) {
-                gaining.emplace_back(trial.cycles, choices_of(trial.point));
-            }
-        }
-        std::sort(gaining.begin(), gaining.end());
-        for (size_t i = 1; i < gaining.size(); i++) {
-            evaluate_beyond_budget({with_choices(outcomes_.best()->point, gaining[i].second)});
-        }
-    }
-
-    void evaluate_beyond_budget(const std::vector<Point> &batch) {
+        std::copy_if(points.begin(), points.end(), std::back_inserter(batch),
+                     [this](const Point &point) { return !outcomes_.tried(point); });
         result_.with_choices += static_cast<int64_t>(batch.size());
-        evaluate(batch, cycle_limit(1));
-    }
-
-    static int64_t choices_of(const Point &point) {
-        const int64_t *choices = point.find(choices_parameter);
-        return choices != nullptr ? *choices : 0;
-    }
-    static Point with_choices(Point point, int64_t choices) {
-        point.set(choices_parameter, choices_of(point) | choices);
-        return point;
+        evaluate(batch, limit);
+        std::vector<std::optional<int64_t>> cycles;
+        for (const Point &point : points) {
+            const auto trial = std::ranges::find(outcomes_.trials(), point, &Trial::point);
+            const bool ran = trial != outcomes_.trials().end() && trial->status == Trial::Ok;
+            cycles.push_back(ran ? std::optional(trial->cycles) : std::nullopt);
+        }
+        return cycles;
     }
 
     TuneResult finish() {
@@ -162,7 +149,7 @@ struct TuningSession::Impl {
     using Clock = std::chrono::steady_clock;
 
     double elapsed() const { return std::chrono::duration<double>(Clock::now() - started_).count(); }
-    bool out_of_time(double share = 1) const { return options_.max_seconds > 0 && elapsed() >= share * options_.max_seconds; }
+    bool out_of_time(double share = 1) const { return most_seconds_ > 0 && elapsed() >= share * most_seconds_; }
     // A part of the time is left for the choices of the code generator.
     bool schedules_out_of_time() const { return out_of_time(tries_choices() ? 1 - time_for_choices : 1); }
     // A budget of one trial asks for what the draft likes best, and no more.
@@ -488,6 +475,7 @@ struct TuningSession::Impl {
     TuningTask task_;
     Database *database_;
     const TuneOptions options_;
+    double most_seconds_ = options_.max_seconds;  // in all, 0: no limit
     const Clock::time_point started_ = Clock::now();
     std::string run_;
     std::optional<InterruptGuard> guard_;
@@ -511,7 +499,7 @@ TuningSession::TuningSession(const TuningTask &task, Database *database, const T
 TuningSession::~TuningSession() = default;
 
 bool TuningSession::step(int64_t at_most) { return impl_->step(at_most); }
-void TuningSession::try_choices() { impl_->try_choices(); }
+void TuningSession::try_choices(double most_seconds) { impl_->try_choices(most_seconds); }
 const Outcomes &TuningSession::outcomes() const { return impl_->outcomes_; }
 TuneResult TuningSession::finish() { return impl_->finish(); }
 

@@ -11,7 +11,7 @@ namespace atalla::codegen {
 
 namespace {
 
-constexpr std::array<const char *, choices> words_of = {
+constexpr std::array<const char *, choice_count> words_of = {
     "transfers start where they stand",
     "transfers of straight code start together",
     "first transfers from their loop",
@@ -21,7 +21,7 @@ constexpr std::array<const char *, choices> words_of = {
     "transfers of outer loops start at once",
     "registers share their role's banks",
     "rows are loaded once",
-    "code out of line near the end of its loop",
+    "code out of line anywhere in its loop",
     "packets apart",
     "rows at uneven distances",
     "no idle stages",
@@ -36,8 +36,9 @@ constexpr std::array<const char *, choices> words_of = {
 }  // namespace
 
 Choices Choices::from_bits(int64_t bits) {
-    if (bits < 0 || bits >> choices != 0)
-        throw Error(fmt::format("{} is no set of the code generator's choices: it has {} of them, a bit each", bits, choices));
+    if (bits < 0 || bits >> choice_count != 0)
+        throw Error(
+            fmt::format("{} is no set of the code generator's choices: it has {} of them, a bit each", bits, choice_count));
     Choices made;
     made.bits_ = bits;
     return made;
@@ -45,7 +46,7 @@ Choices Choices::from_bits(int64_t bits) {
 
 std::vector<Choice> Choices::list() const {
     std::vector<Choice> all;
-    for (size_t choice = 0; choice < choices; choice++)
+    for (size_t choice = 0; choice < choice_count; choice++)
         if (contains(static_cast<Choice>(choice))) all.push_back(static_cast<Choice>(choice));
     return all;
 }

@@ -179,20 +179,28 @@ Reg LoadsAhead::groups_left(const Channel &c, const Loop &loop, Body &body) {
 // Some groups in every iteration of the hot loop, from inside its innermost one and beside its own transfers, if they fit
 // there.
 bool LoadsAhead::plan_beside(const Channel &c, Reg left, const Loop &hot) {
+    return fits_beside(c, hot) &&
+           adds_event({c, {}, groups_an_iteration(c, hot), left}, *longest_loop(hot.body), planned_[hot.id]);
+}
+
+bool LoadsAhead::fits_beside(const Channel &c, const Loop &hot) const {
     const Loop *innermost = longest_loop(hot.body);
     if (innermost == nullptr || has_loop(innermost->body) || !moves_rings(hot)) return false;
-    const int64_t groups = (c.run.count + hot.extent - 1) / hot.extent;
+    const int64_t groups = groups_an_iteration(c, hot);
     constexpr int64_t share = 4;
-    return (groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost) &&
-           adds_event({c, {}, groups, left}, *innermost, planned_[hot.id]);
+    return (groups == 1 || groups * hot.extent == c.run.count) && groups * share <= sure_iterations(*innermost);
+}
+
+int64_t LoadsAhead::groups_an_iteration(const Channel &c, const Loop &hot) {
+    return (c.run.count + hot.extent - 1) / hot.extent;
 }
 
 bool LoadsAhead::goes_beside(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, const Loop &hot,
                              Body &body) {
+    if (!fits_beside(c, hot) || kernel_.takes(Choice::StartAtOnce)) return false;
     Body aimed;
     code_.aim(c, true, next, Reg{}, at, aimed);
-    const Reg left = groups_left(c, loop, aimed);
-    if (kernel_.takes(Choice::StartAtOnce) || !plan_beside(c, left, hot)) return false;
+    if (!plan_beside(c, groups_left(c, loop, aimed), hot)) return false;
     for (Node &node : aimed) body.push_back(std::move(node));
     return true;
 }
@@ -229,9 +237,8 @@ void LoadsAhead::issue_between(const Channel &c, const std::map<int, Reg> &at, R
         inner->body.push_back(side(left, one));
         return;
     }
-    const int64_t per_iteration = (c.run.count + hot.extent - 1) / hot.extent;
     std::vector<Node> issues;
-    for (int64_t n = 0; n < per_iteration; n++) {
+    for (int64_t n = 0; n < groups_an_iteration(c, hot); n++) {
         If issue{left, {}};
         code_.issue_step(c, issue.body);
         issue.body.push_back(value_op(left, {-1, {}}, {left}));

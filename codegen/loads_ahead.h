@@ -52,6 +52,8 @@ private:
     bool streams(const Loop &loop) const;
     Reg groups_left(const Channel &c, const Loop &loop, Body &body);
     bool plan_beside(const Channel &c, Reg left, const Loop &hot);
+    bool fits_beside(const Channel &c, const Loop &hot) const;
+    static int64_t groups_an_iteration(const Channel &c, const Loop &hot);
     bool goes_beside(const Channel &c, const std::map<int, Reg> &at, Reg next, const Loop &loop, const Loop &hot, Body &body);
     void issue_between(const Channel &c, const std::map<int, Reg> &at, Reg next, Reg more, const Loop &loop, Loop &hot,
                        bool leaves, Body &body);

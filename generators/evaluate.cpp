@@ -161,10 +161,7 @@ Evaluator::Evaluator(std::shared_ptr<const Workload> workload, const Machine &ma
 
 codegen::CompiledKernel Evaluator::compile(const Point &point, const codegen::CompileOptions &options) const {
     const KernelDefinition kernel = kernel_of(*workload_, machine_, point);
-    codegen::CompileOptions how = options;
-    how.layouts = kernel.layouts;
-    how.choices = kernel.choices;
-    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, how);
+    return codegen::compile(kernel.pipeline, kernel.arguments, machine_, kernel.compile_options(options));
 }
 
 Evaluator::Candidate Evaluator::candidate(const Point &point) const {
@@ -172,9 +169,9 @@ Evaluator::Candidate Evaluator::candidate(const Point &point) const {
     const auto start = std::chrono::steady_clock::now();
     try {
         made.kernel = kernel_of(*workload_, machine_, point);
-        codegen::CompileOptions how = made.kernel.compile_options();
+        codegen::CompileOptions how;
         how.optimize = made.optimized;
-        made.compiled = codegen::generate(lowered_->lower(point, made.kernel), machine_, how);
+        made.compiled = codegen::generate(lowered_->lower(point, made.kernel), machine_, made.kernel.compile_options(how));
     } catch (const std::exception &error) {
         made.error = error.what();
     }

@@ -14,8 +14,7 @@ void KernelDefinition::add_input(TensorSpec outside, const Halide::ImageParam &t
     inputs.push_back(std::move(outside));
 }
 
-codegen::CompileOptions KernelDefinition::compile_options() const {
-    codegen::CompileOptions options;
+codegen::CompileOptions KernelDefinition::compile_options(codegen::CompileOptions options) const {
     options.layouts = layouts;
     options.choices = choices;
     return options;

@@ -34,8 +34,8 @@ struct KernelDefinition {
     void add_input(std::string name, const Halide::ImageParam &tensor);
     void add_input(TensorSpec outside, const Halide::ImageParam &tensor);
     void lay_out(const Halide::Func &func, const codegen::PadLayout &layout);
-    // With these layouts and choices.
-    codegen::CompileOptions compile_options() const;
+    // These options with the layouts and choices of the kernel.
+    codegen::CompileOptions compile_options(codegen::CompileOptions options = {}) const;
 };
 
 }  // namespace atalla

@@ -84,9 +84,8 @@ NumericsRow measure_numerics(const std::string &expression, const Machine &machi
     const KernelDefinition kernel = workload->build(machine, workload->naive_point(machine));
     codegen::CompileOptions plain;
     plain.optimize = false;
-    plain.layouts = kernel.layouts;
-    const KernelRun run =
-        run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, plain), machine, data);
+    const KernelRun run = run_kernel(
+        kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options(plain)), machine, data);
     if (!run.result.ok) throw Error(run.result.error);
 
     NumericsRow row;

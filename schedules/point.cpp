@@ -115,6 +115,11 @@ void Point::erase(std::string_view name) {
     std::erase_if(values_, [&](const PointValue &one) { return one.name == name; });
 }
 
+int64_t choices_of(const Point &point) {
+    const int64_t *choices = point.find(choices_parameter);
+    return choices != nullptr ? *choices : 0;
+}
+
 Point Point::only(const std::vector<std::string> &names) const {
     Point some;
     for (const std::string &name : names) some.set(name, (*this)[name]);

@@ -65,6 +65,9 @@ private:
     Values values_;
 };
 
+// The value of choices_parameter; 0 without it.
+int64_t choices_of(const Point &point);
+
 // A JSON object of integers. Error if a value is not an integer that 64 bits hold.
 void to_json(nlohmann::json &json, const Point &point);
 void from_json(const nlohmann::json &json, Point &point);

@@ -25,7 +25,7 @@ TEST(Choices, AreASetThatANumberHolds) {
     EXPECT_EQ(some.words(), "full tiles, straight code in few packets");
     EXPECT_TRUE(Choices().empty());
     EXPECT_EQ(Choices().words(), "");
-    for (const int64_t bits : {int64_t{-1}, int64_t{1} << codegen::choices})
+    for (const int64_t bits : {int64_t{-1}, int64_t{1} << codegen::choice_count})
         EXPECT_THAT(error_of([&] { Choices::from_bits(bits); }), HasSubstr("is no set of the code generator's choices"));
 }
 
@@ -50,7 +50,7 @@ TEST_P(EachChoice, KeepsTheResultsAndTheProgramWhereItIsNotOpen) {
     const codegen::CompiledKernel usual = compiled();
     const std::string program = disassemble(usual.program);
     int open = 0;
-    for (size_t choice = 0; choice < codegen::choices; choice++) {
+    for (size_t choice = 0; choice < codegen::choice_count; choice++) {
         kernel.choices = static_cast<Choice>(choice);
         const std::string what = kernel.choices.words();
         if (usual.open.contains(static_cast<Choice>(choice))) {

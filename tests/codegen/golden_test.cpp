@@ -26,13 +26,12 @@ std::string dump(const KernelDefinition &kernel, const std::string &machine_name
     const Machine machine = find_machine(machine_name);
     std::string text;
     codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
     options.dump_after = "all";
     options.dump = [&](const std::string &pass, const std::string &dumped) {
         if (pass == "match" || pass == "overlap" || pass == "pack")
             text += "---- " + pass + "\n" + without_numbers_of_names(dumped);
     };
-    codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options(options));
     return text;
 }
 

@@ -279,15 +279,14 @@ public:
 std::vector<Transfers::Transfer> started_transfers(const std::shared_ptr<const Workload> &workload, const Machine &machine,
                                                    const Point &point) {
     const KernelDefinition kernel = workload->build(machine, point);
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
     std::vector<TensorData> inputs;
     for (const TensorSpec &input : kernel.inputs) inputs.emplace_back(static_cast<size_t>(input.elements()));
     Transfers transfers;
     RunOptions watched;
     watched.observer = &transfers;
     const KernelRun run =
-        run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs, watched);
+        run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options()), machine,
+                   inputs, watched);
     EXPECT_TRUE(run.result.ok) << run.result.error;
     return transfers.all;
 }

@@ -290,7 +290,7 @@ TEST(Choices, OfAPointGiveItAnotherProgramAndWords) {
     const codegen::LoweredPipeline lowered = cache.lower(point, kernel_of(workload, evaluator.machine(), point));
     EXPECT_TRUE(
         cache.lower(other, kernel_of(workload, evaluator.machine(), other)).function.body.same_as(lowered.function.body));
-    other.set(choices_parameter, int64_t{1} << codegen::choices);
+    other.set(choices_parameter, int64_t{1} << codegen::choice_count);
     EXPECT_THAT(evaluator.evaluate(other).reason, testing::HasSubstr("is no set of the code generator's choices"));
     EXPECT_TRUE(evaluator.open_choices(other).empty());
 }

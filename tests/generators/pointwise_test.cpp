@@ -121,9 +121,8 @@ TEST(Pointwise, LongLoopsStayInTheInstructionCache) {
     const Machine machine = find_machine("ax01");
     const auto workload = find_operator("gelu").workload({{"shape", "24x768"}});
     const KernelDefinition kernel = workload->build(machine, Point::parse("block=2048,pads=2,parts=1,unroll=8"));
-    codegen::CompileOptions options;
-    options.layouts = kernel.layouts;
-    const codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    const codegen::CompiledKernel compiled =
+        codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options());
     const KernelRun run = run_kernel(kernel, compiled, machine, {TensorData(24 * 768)});
     ASSERT_TRUE(run.result.ok) << run.result.error;
     const size_t lines =

@@ -50,10 +50,8 @@ std::vector<uint16_t> one_by_one(const Graph &graph, const Machine &machine, con
         std::vector<TensorData> inputs;
         for (size_t position : found.inputs) inputs.push_back(values.at(call.tensors.at(position)));
         const KernelDefinition kernel = found.workload->build(machine, compiled.kernels.at(0).point);
-        codegen::CompileOptions options;
-        options.layouts = kernel.layouts;
-        const KernelRun result =
-            run_kernel(kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, options), machine, inputs);
+        const KernelRun result = run_kernel(
+            kernel, codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options()), machine, inputs);
         EXPECT_TRUE(result.result.ok) << result.result.error;
         values[node.outputs[0]] = result.outputs.at(0);
     }

@@ -17,9 +17,9 @@ namespace {
 Routine routine_of(const KernelDefinition &kernel, const Machine &machine, const std::string &name, bool optimize = true) {
     codegen::CompileOptions options;
     options.optimize = optimize;
-    options.layouts = kernel.layouts;
     options.routine = true;
-    codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    codegen::CompiledKernel compiled =
+        codegen::compile(kernel.pipeline, kernel.arguments, machine, kernel.compile_options(options));
     return {name, std::move(compiled.program), compiled.tensors.size()};
 }
 
