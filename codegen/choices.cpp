@@ -21,7 +21,7 @@ constexpr std::array<const char *, choice_count> words_of = {
     "transfers of outer loops start at once",
     "registers share their role's banks",
     "rows are loaded once",
-    "code out of line anywhere in its loop",
+    "code out of line near the end of its loop",
     "packets apart",
     "rows at uneven distances",
     "no idle stages",

@@ -19,7 +19,7 @@ enum class Choice : uint8_t {
     StartAtOnce,     // all but the first kind of transfers of an outer loop start at once, not from inside the innermost one
     SharedRoles,     // registers that are read together share the banks of their role
     LoadOnce,        // rows that are read early and late in an iteration are loaded once
-    SidesAnywhere,   // code out of line leaves a loop anywhere in an iteration, not where its end is in reach
+    SidesNear,       // code out of line leaves a loop where its end is in reach
     PacketsApart,    // packets of loops whose iterations overlap are not merged
     RowsUneven,      // rows that are alike keep no common distance
     NeverIdle,       // no stages run idle: loops have code in front of them and behind them

@@ -44,7 +44,7 @@ std::vector<int> ModuloScheduler::spread_sides(const ScheduleGraph &graph, int i
     const bool in_nest =
         std::ranges::any_of(kernel_.loops, [this](const LoopInfo &loop) { return loop.index == index_ && loop.parent >= 0; });
     const bool anywhere =
-        !in_nest && follow_in_pads(graph) && interval > 2 * cycles_in_reach && kernel_.takes(Choice::SidesAnywhere);
+        !in_nest && follow_in_pads(graph) && interval > 2 * cycles_in_reach && !kernel_.takes(Choice::SidesNear);
     const int range = anywhere ? interval : std::min(interval, cycles_in_reach);
     int at = 0;
     for (size_t i = 0; i < graph.ops.size(); i++)

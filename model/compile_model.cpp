@@ -208,7 +208,6 @@ private:
             Prepared prepared = faster_layout(bindings);
             if (options_.fuse && options_.price_programs) decide_in_program(prepared);
             std::vector<int> kernel_of = add_kernels(prepared);
-            kernels_.refine(kernel_of);
             if (kernels_.verify(kernel_of)) return {std::move(prepared), std::move(kernel_of)};
         }
     }

@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "autotune/choices_search.h"
 #include "autotune/draft.h"
 #include "autotune/operator_task.h"
 #include "generators/kernel_run.h"
@@ -21,15 +20,11 @@ namespace {
 
 constexpr uint32_t first_parameter = 0x100;  // the address of parameter words
 
-codegen::CompiledKernel compile_as_routine(const Workload &workload, const Machine &machine, const Point &point) {
+Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
     const KernelDefinition kernel = kernel_of(workload, machine, point);
     codegen::CompileOptions options = kernel.compile_options();
     options.routine = true;
-    return codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
-}
-
-Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
-    codegen::CompiledKernel compiled = compile_as_routine(workload, machine, point);
+    codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
     // A branch that reaches too far is found when its packet is encoded.
     for (const PlacedPacket &packet : compiled.program.packets)
         for (const Instruction &slot : packet.packet) encode(slot);
@@ -107,6 +102,9 @@ std::string wrong_results(const Routine &routine, const Workload &workload, cons
 }
 
 std::string key_of(const Operator &op, const Workload &workload) { return op.name() + " " + workload.text(); }
+std::string cache_key(const Operator &op, const Workload &workload, uint64_t measured) {
+    return fmt::format("{}: {}", measured, key_of(op, workload));
+}
 
 }  // namespace
 
@@ -143,21 +141,20 @@ int64_t KernelSet::cycles(const Operator &op, const std::shared_ptr<const Worklo
 
 int64_t KernelSet::measured_quickly(const Operator &op, const std::shared_ptr<const Workload> &workload) {
     if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-    if (const KeptSchedule *schedule = kept(op, *workload, prefix(Effort::Quick)); schedule != nullptr && schedule->cycles > 0)
+    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Quick); schedule != nullptr && schedule->cycles > 0)
         return schedule->cycles;
     if (failed_.contains(key_of(op, *workload))) return measured(op, workload);
     Search &found = search_of(op, workload);
     search(found, op, *workload, schedules(Effort::Quick));
     if (found.best.from.empty()) return measured(op, workload);
-    keep(op, *workload, prefix(Effort::Quick), {found.best.from, found.best.point, found.best.cycles, "", false});
+    keep(op, *workload, Effort::Quick, {found.best.from, found.best.point, found.best.cycles, "", false});
     return found.best.cycles;
 }
 
 int64_t KernelSet::measured(const Operator &op, const std::shared_ptr<const Workload> &workload) {
     if (!known_.contains(key_of(op, *workload))) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.cycles;
-        if (const KeptSchedule *schedule = kept(op, *workload, prefix(Effort::Full));
-            schedule != nullptr && schedule->cycles > 0)
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && schedule->cycles > 0)
             return schedule->cycles;
     }
     ChosenKernel &chosen = kernels_[add(op, workload)];
@@ -169,8 +166,7 @@ Point KernelSet::schedule(const Operator &op, const std::shared_ptr<const Worklo
     const std::string key = key_of(op, *workload);
     if (!known_.contains(key) && !failed_.contains(key)) {
         if (const std::optional<StoredTrial> stored = winner(op, *workload)) return stored->trial.point;
-        if (const KeptSchedule *schedule = kept(op, *workload, prefix(Effort::Full));
-            schedule != nullptr && !schedule->from.empty())
+        if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full); schedule != nullptr && !schedule->from.empty())
             return schedule->point;
     }
     return kernels_[add(op, workload)].point;
@@ -221,20 +217,15 @@ std::optional<StoredTrial> KernelSet::winner(const Operator &op, const Workload 
     return options_.database->winner({op.name(), workload.text(), machine_.fingerprint(), compiler_fingerprint()});
 }
 
-const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload, const std::string &prefix) const {
+const KeptSchedule *KernelSet::kept(const Operator &op, const Workload &workload, Effort effort) const {
     if (options_.cache == nullptr || options_.tune) return nullptr;
-    const KeptSchedule *schedule = options_.cache->find(prefix + key_of(op, workload));
+    const KeptSchedule *schedule = options_.cache->find(cache_key(op, workload, schedules(effort)));
     return schedule != nullptr && !is_refused(key_of(op, workload), schedule->point) ? schedule : nullptr;
 }
 
-void KernelSet::keep(const Operator &op, const Workload &workload, const std::string &prefix,
-                     const KeptSchedule &schedule) const {
-    if (options_.cache != nullptr) options_.cache->keep(prefix + key_of(op, workload), schedule);
+void KernelSet::keep(const Operator &op, const Workload &workload, Effort effort, const KeptSchedule &schedule) const {
+    if (options_.cache != nullptr) options_.cache->keep(cache_key(op, workload, schedules(effort)), schedule);
 }
-
-// Of keys in the cache.
-std::string KernelSet::prefix(Effort effort) const { return fmt::format("{}: ", schedules(effort)); }
-std::string KernelSet::refined_prefix() const { return "refined " + prefix(Effort::Full); }
 
 bool KernelSet::is_refused(const std::string &key, const Point &point) const {
     const auto refused = refused_.find(key);
@@ -267,8 +258,7 @@ bool KernelSet::verify(const std::vector<int> &kernels) {
         }
         kernel.verified = wrong[i].empty();
         if (kernel.verified) {
-            keep(*op, *workload, kernel.refined ? refined_prefix() : prefix(Effort::Full),
-                 {kernel.from, kernel.point, kernel.cycles, "", true});
+            keep(*op, *workload, Effort::Full, {kernel.from, kernel.point, kernel.cycles, "", true});
             continue;
         }
         right = false;
@@ -307,7 +297,7 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
             return chosen;
         }
     }
-    if (const KeptSchedule *schedule = kept(op, *workload, prefix(Effort::Full))) {
+    if (const KeptSchedule *schedule = kept(op, *workload, Effort::Full)) {
         if (schedule->from.empty()) throw Error(schedule->failure);
         try {
             return {compile_routine(op, *workload, machine_, schedule->point),
@@ -322,10 +312,10 @@ ChosenKernel KernelSet::choose(const Operator &op, const std::shared_ptr<const W
     }
     try {
         ChosenKernel drafted = choose_by_draft(op, workload);
-        keep(op, *workload, prefix(Effort::Full), {drafted.from, drafted.point, drafted.cycles, "", false});
+        keep(op, *workload, Effort::Full, {drafted.from, drafted.point, drafted.cycles, "", false});
         return drafted;
     } catch (const Error &error) {
-        keep(op, *workload, prefix(Effort::Full), {"", {}, 0, error.what(), false});
+        keep(op, *workload, Effort::Full, {"", {}, 0, error.what(), false});
         throw;
     }
 }
@@ -355,7 +345,7 @@ void KernelSet::search_ahead(const std::vector<PlacedNode> &kernels, Effort effo
         const bool is_known = known_.contains(key) || failed_.contains(key) ||
                               (effort == Effort::Quick && (quick_.contains(key) || full_.contains(key)));
         if (!is_known && !unknown.contains(key) && !winner(*kernel.op, *kernel.workload) &&
-            kept(*kernel.op, *kernel.workload, prefix(effort)) == nullptr)
+            kept(*kernel.op, *kernel.workload, effort) == nullptr)
             unknown.emplace(key, &kernel);
     }
     const std::vector<std::pair<std::string, const PlacedNode *>> list(unknown.begin(), unknown.end());
@@ -407,85 +397,6 @@ void KernelSet::search(Search &search, const Operator &op, const Workload &workl
                                workload.bound(machine_).steady, *candidate.cycles, false};
         }
     }
-}
-
-void KernelSet::refine(const std::vector<int> &kernels) {
-    if (!options_.choices || schedules(Effort::Full) == 1) return;
-    std::map<size_t, int64_t> cycles;  // of all calls
-    int64_t all = 0;
-    for (const int kernel : kernels)
-        if (kernel >= 0) {
-            const auto k = static_cast<size_t>(kernel);
-            cycles[k] += kernels_[k].cycles;
-            all += kernels_[k].cycles;
-        }
-    constexpr int64_t matters = 100;  // one of so many cycles
-    // One set of choices that gave wrong results is enough: the next kernel is the schedule without any.
-    const auto gave_wrong_results = [&](const Asked &asked) {
-        const auto refused = refused_.find(key_of(*asked.op, *asked.workload));
-        return refused != refused_.end() &&
-               std::ranges::any_of(refused->second, [](const auto &one) { return choices_of(one.first) != 0; });
-    };
-    std::vector<size_t> list;
-    for (const auto &[kernel, part] : cycles)
-        if (kernels_[kernel].from == "draft" && !kernels_[kernel].refined && part * matters >= all &&
-            !gave_wrong_results(asked_[kernel]))
-            list.push_back(kernel);
-    std::vector<ChosenKernel> made(list.size());
-#pragma omp parallel for schedule(dynamic, 1) if (list.size() > 1)
-    for (size_t i = 0; i < list.size(); i++) made[i] = refined(kernels_[list[i]], asked_[list[i]]);
-    for (size_t i = 0; i < list.size(); i++) {
-        ChosenKernel &kernel = kernels_[list[i]];
-        const auto &[op, workload] = asked_[list[i]];
-        const bool known = kept_refined(asked_[list[i]], kernel.point) != nullptr;
-        kernel = std::move(made[i]);
-        if (!known) keep(*op, *workload, refined_prefix(), {kernel.from, kernel.point, kernel.cycles, "", kernel.verified});
-    }
-}
-
-ChosenKernel KernelSet::refined(ChosenKernel kernel, const Asked &asked) const {
-    const auto &[op, workload] = asked;
-    const auto routine = [&](const Point &point) { return compile_routine(*op, *workload, machine_, point); };
-    kernel.refined = true;
-    if (const KeptSchedule *known = kept_refined(asked, kernel.point)) {
-        try {
-            if (known->point != kernel.point) kernel.routine = routine(known->point);
-            kernel.point = known->point;
-            kernel.verified = known->verified;
-            return kernel;
-        } catch (const std::exception &) {
-            // A damaged line: chosen anew.
-        }
-    }
-    ChoiceTrials trials;
-    trials.open = [&](const Point &point) { return compile_as_routine(*workload, machine_, point).open.bits(); };
-    trials.evaluate = [&](const std::vector<Point> &points, int64_t limit) {
-        std::vector<std::optional<int64_t>> cycles(points.size());
-#pragma omp parallel for schedule(dynamic, 1)
-        for (size_t i = 0; i < points.size(); i++) {
-            try {
-                cycles[i] = cycles_alone(routine(points[i]), *workload, machine_, limit);
-            } catch (const std::exception &) {
-                // It takes as long as the best or longer, or does not compile.
-            }
-        }
-        return cycles;
-    };
-    const Point best = with_best_choices({kernel.point, kernel.cycles}, trials).point;
-    if (best == kernel.point) return kernel;
-    kernel.routine = routine(best);
-    kernel.point = best;
-    kernel.verified = false;
-    return kernel;
-}
-
-// Of this schedule; null if it is not kept.
-const KeptSchedule *KernelSet::kept_refined(const Asked &asked, const Point &schedule) const {
-    const KeptSchedule *known = kept(*asked.op, *asked.workload, refined_prefix());
-    if (known == nullptr) return nullptr;
-    Point plain = known->point;
-    plain.erase(choices_parameter);
-    return plain == schedule ? known : nullptr;
 }
 
 ChosenKernel KernelSet::choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload) {

@@ -24,7 +24,6 @@ struct KernelOptions {
     TuneOptions how;               // with `tune`
     // Without a winner: how many of the schedules that the draft likes best are run to choose one. 1: its best, not run.
     uint64_t measured = 8;
-    bool choices = true;             // of the code generator: refine() does nothing without them, or with `measured` 1
     bool verify = true;              // what has no winner, before a model uses it
     ScheduleCache *cache = nullptr;  // of what was chosen without a winner; null: chosen anew each time
 };
@@ -40,7 +39,6 @@ struct ChosenKernel {
     int64_t bound_cycles = 0;
     int64_t cycles = 0;     // of KernelSet::cycles; 0 if nobody asked
     bool verified = false;  // its results are what they should be: the tuner says so, or KernelSet::verify()
-    bool refined = false;   // by KernelSet::refine()
 };
 
 class KernelSet {
@@ -74,11 +72,6 @@ public:
     std::optional<double> drafted(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     const std::vector<ChosenKernel> &kernels() const { return kernels_; }
 
-    // Those of the kernels (negative indices: none) that have no winner and take a part of the cycles that matters in a program
-    // that calls each as often as it is named: with the choices of the code generator that make them fastest. Their cycles stay
-    // those without, by which models decide.
-    void refine(const std::vector<int> &kernels);
-
     // Runs those of the kernels that are not verified (negative indices: none) on random and special values and compares the
     // results with those of the unoptimized program, or the host's, bit for bit. False if one differs: add() then gives its
     // workload the next best schedule, which notes() say.
@@ -102,14 +95,10 @@ private:
     ChosenKernel choose_by_draft(const Operator &op, const std::shared_ptr<const Workload> &workload);
     // Goes on until as many have compiled.
     void search(Search &search, const Operator &op, const Workload &workload, uint64_t enough) const;
-    ChosenKernel refined(ChosenKernel kernel, const Asked &asked) const;
     std::vector<PricedPoint> draft(const Operator &op, const std::shared_ptr<const Workload> &workload) const;
     Search &search_of(const Operator &op, const std::shared_ptr<const Workload> &workload);
-    const KeptSchedule *kept(const Operator &op, const Workload &workload, const std::string &prefix) const;
-    const KeptSchedule *kept_refined(const Asked &asked, const Point &schedule) const;
-    void keep(const Operator &op, const Workload &workload, const std::string &prefix, const KeptSchedule &schedule) const;
-    std::string prefix(Effort effort) const;
-    std::string refined_prefix() const;
+    const KeptSchedule *kept(const Operator &op, const Workload &workload, Effort effort) const;
+    void keep(const Operator &op, const Workload &workload, Effort effort, const KeptSchedule &schedule) const;
     bool is_refused(const std::string &key, const Point &point) const;
 
     Machine machine_;

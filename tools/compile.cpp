@@ -24,8 +24,7 @@ struct Options {
     ModelOptions program;
     std::filesystem::path file, output;
     std::string model;
-    bool tune = false, no_cache = false, fill = false, one_by_one = false, no_verify = false, no_choices = false, json = false,
-         quiet = false;
+    bool tune = false, no_cache = false, fill = false, one_by_one = false, no_verify = false, json = false, quiet = false;
     int64_t trials = TuneOptions().max_trials;
     uint64_t measured = KernelOptions().measured;
 };
@@ -67,7 +66,6 @@ void compile(const Options &options) {
     how.kernels.database = database ? &*database : nullptr;
     how.kernels.tune = options.tune;
     how.kernels.measured = options.measured;
-    how.kernels.choices = how.kernels.how.choices = !options.no_choices;
     how.kernels.verify = !options.no_verify;
     std::optional<ScheduleCache> cache;
     if (const std::filesystem::path kept = options.no_cache ? "" : default_schedule_cache(machine.fingerprint()); !kept.empty())
@@ -122,8 +120,6 @@ int main(int argc, char **argv) {
                    "choose one (1: none)")
         ->check(CLI::Range(1, 1'000'000))
         ->capture_default_str();
-    app.add_flag("--no-choices", options.no_choices,
-                 "Leave out the choices of the code generator, which are tried for the best schedule of each kernel");
     app.add_flag("--no-verify", options.no_verify,
                  "Take such schedules as they are, without a run on random and special values that shows whether their results "
                  "are right");
