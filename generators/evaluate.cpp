@@ -185,11 +185,10 @@ codegen::Choices Evaluator::open_choices(const Point &point) const {
 }
 
 Evaluation Evaluator::evaluate(const Point &point, int64_t cycle_limit) const {
-    std::vector<TensorData> outputs;
-    return run(candidate(point), DataSet::Normal, outputs, cycle_limit);
+    return run(candidate(point), DataSet::Normal, nullptr, cycle_limit);
 }
 
-Evaluation Evaluator::run(const Candidate &candidate, DataSet set, std::vector<TensorData> &outputs,
+Evaluation Evaluator::run(const Candidate &candidate, DataSet set, std::vector<TensorData> *outputs,
                           int64_t cycle_limit) const {
     Evaluation evaluation;
     evaluation.seconds_lower = candidate.seconds;
@@ -200,8 +199,10 @@ Evaluation Evaluator::run(const Candidate &candidate, DataSet set, std::vector<T
     try {
         RunOptions options;
         if (candidate.optimized) options.step_limit = step_limit_;
-        // The array takes longer over NaNs on the host, so the trials of a search start from clear pads.
+        // The array takes longer over NaNs on the host, so what is computed for a search starts from clear pads.
         if (set != DataSet::Normal) options.left_behind = left_by_others;
+        if (outputs == nullptr && machine_.timed() && may_skip_lanes(candidate.compiled->program))
+            options.lanes = LaneValues::Skipped;
         if (cycle_limit > 0) options.cycle_limit = static_cast<uint64_t>(cycle_limit);
         KernelRun run = run_kernel(candidate.kernel, *candidate.compiled, machine_, data, options);
         evaluation.seconds_simulate = seconds_since(start);
@@ -209,7 +210,7 @@ Evaluation Evaluator::run(const Candidate &candidate, DataSet set, std::vector<T
         evaluation.counters = counters_json(run.result.counters);
         evaluation.reason = run.result.error;
         evaluation.rule = run.result.rule;
-        outputs = std::move(run.outputs);
+        if (outputs != nullptr) *outputs = std::move(run.outputs);
         if (run.result.ok && run.outside_untouched)
             evaluation.status = Evaluation::Ok;
         else if (run.result.ok)
@@ -230,7 +231,7 @@ std::string Evaluator::verify(const Point &point) const {
     const std::vector<TensorSpec> tensors = workload_->outputs();
     std::vector<TensorData> normal, special;
     const Candidate made = candidate(point);
-    if (const Evaluation with = run(made, DataSet::Normal, normal); with.status != Evaluation::Ok) return with.reason;
+    if (const Evaluation with = run(made, DataSet::Normal, &normal); with.status != Evaluation::Ok) return with.reason;
     const std::vector<Reference> float64 = workload_->reference(inputs(DataSet::Normal));
     for (size_t i = 0; i < tensors.size(); i++)
         if (const double ulps = largest_error_ulps(normal[i], float64[i]); ulps > workload_->tolerance_ulps())
@@ -239,7 +240,7 @@ std::string Evaluator::verify(const Point &point) const {
     const Expected &wanted = *reference.get();
     if (wanted.run && wanted.run->status != Evaluation::Ok)
         return fmt::format("the unoptimized program did not run: {}", wanted.run->reason);
-    if (const Evaluation with = run(made, wanted.set, special); with.status != Evaluation::Ok)
+    if (const Evaluation with = run(made, wanted.set, &special); with.status != Evaluation::Ok)
         return fmt::format("with special values, {}", with.reason);
     for (size_t i = 0; i < tensors.size(); i++) {
         std::string differs = difference(tensors[i], special[i], wanted.outputs[i]);
@@ -283,10 +284,10 @@ const Evaluator::Expected &Evaluator::expected() const {
     std::optional<Candidate> unoptimized;
     if (workload_->flops() <= most_naive_flops) {
         unoptimized = candidate(unoptimized_point());
-        made.run = run(*unoptimized, made.set, made.outputs);
+        made.run = run(*unoptimized, made.set, &made.outputs);
         if (made.run->rule == overflow_rule) {
             made.set = DataSet::Bounded;
-            made.run = run(*unoptimized, made.set, made.outputs);
+            made.run = run(*unoptimized, made.set, &made.outputs);
         }
         // Without optimization there are more rows in one pad, and more registers in use.
         if (made.run->status == Evaluation::Failed) made = {};
@@ -295,7 +296,7 @@ const Evaluator::Expected &Evaluator::expected() const {
     if (shows_little(made.outputs)) {
         if (!made.run)
             made.of_normal = workload_->host_result(machine_, inputs(DataSet::Normal));
-        else if (Evaluation with = run(*unoptimized, DataSet::Normal, made.of_normal); with.status != Evaluation::Ok)
+        else if (Evaluation with = run(*unoptimized, DataSet::Normal, &made.of_normal); with.status != Evaluation::Ok)
             made.run = std::move(with);  // verify() says so
     }
     const std::scoped_lock lock(mutex_);

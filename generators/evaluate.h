@@ -102,7 +102,8 @@ private:
         double seconds = 0;  // that making it took
     };
     Candidate candidate(const Point &point) const;
-    Evaluation run(const Candidate &candidate, DataSet set, std::vector<TensorData> &outputs, int64_t cycle_limit = 0) const;
+    // Without `outputs`, for its cycles alone.
+    Evaluation run(const Candidate &candidate, DataSet set, std::vector<TensorData> *outputs, int64_t cycle_limit = 0) const;
 
     std::shared_ptr<const Workload> workload_;
     Machine machine_;

@@ -33,9 +33,11 @@ Routine compile_routine(const Operator &op, const Workload &workload, const Mach
 
 // Error for a run that takes `limit` or more (0: no limit).
 int64_t simulated_cycles(const StitchPlan &plan, const Machine &machine, int64_t limit = 0) {
+    const Program program = stitch(plan).program;
     Simulator simulator(machine);
-    simulator.load(stitch(plan).program);
+    simulator.load(program);
     RunOptions options;
+    if (machine.timed() && may_skip_lanes(program)) options.lanes = LaneValues::Skipped;
     if (limit > 0) (machine.timed() ? options.cycle_limit : options.step_limit) = static_cast<uint64_t>(limit);
     const RunResult result = simulator.run(options);
     if (!result.ok) throw Error(fmt::format("{}: {}", plan.routines.front().name, result.error));

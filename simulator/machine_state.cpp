@@ -37,6 +37,7 @@ void MachineState::reset() {
     rows.count = 0;
     ahead.count = ahead.taken = 0;
     traffic = {};
+    skipped = {};
     // Only what was written: memory that nobody touched costs nothing.
     for (size_t pad = 0; pad < used_rows_.size(); pad++) {
         if (used_rows_[pad] > 0) {

@@ -72,6 +72,16 @@ struct Traffic {
     std::array<uint64_t, 4> dma_load_bytes{}, dma_store_bytes{};
 };
 
+// Where transfers would have written to memory in a run that skips lanes: from the first byte to behind the last one.
+struct SkippedBytes {
+    uint64_t begin = UINT64_MAX, end = 0;
+    void add(uint64_t address, uint64_t bytes) {
+        begin = std::min(begin, address);
+        end = std::max(end, address + bytes);
+    }
+    bool overlap(uint64_t address, uint64_t bytes) const { return address < end && address + bytes > begin; }
+};
+
 // Lanes are float32 patterns. On a hardware machine, where lanes are 16 bits wide, the low half is always zero.
 struct Registers {
     alignas(64) float v[256][lanes] = {};
@@ -95,6 +105,7 @@ public:
     WaitingRows rows;
     RowsAhead ahead;
     Traffic traffic;
+    SkippedBytes skipped;
 
     bool psum_in = false;  // gemm.vv adds vs2 (Machine::sa.psum_in)
 

@@ -6,6 +6,7 @@
 #include "simulator/semantics_memory.h"
 #include "simulator/semantics_scalar.h"
 #include "simulator/semantics_vector.h"
+#include "simulator/simulator.h"
 
 namespace atalla {
 
@@ -101,21 +102,51 @@ void execute(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) 
     refuse_opcode(i.op);
 }
 
-template <MachineModel model>
+// What is left of an instruction where lanes are skipped.
+void execute_scalars(S &s, const I &i, const DecodedPacket &packet, PacketOutcome &out) {
+    switch (info(i.op).unit) {
+        case Unit::Alu:
+        case Unit::Mul:
+        case Unit::Exp:
+        case Unit::Reduce:
+        case Unit::Array:
+            return;
+        case Unit::Vlsu:
+            return i.op == Opcode::vreg_ld ? count_vreg_ld(s, i) : count_vreg_st(s, i);
+        case Unit::Sdma:
+            return i.op == Opcode::scpad_ld ? skip_scpad_ld(s, i) : skip_scpad_st(s, i);
+        case Unit::MoveToScalar:
+            refuse("lanes", fmt::format("{} reads what is not computed", info(i.op).mnemonic));
+        case Unit::Ex5:
+            if (i.op == Opcode::lw_s || i.op == Opcode::lhw_s) {
+                check_not_skipped(s, i, i.op == Opcode::lw_s ? 4 : 2);
+            }
+            break;
+        default:
+            break;
+    }
+    execute<Hardware>(s, i, packet, out);
+}
+
+template <MachineModel model, LaneValues lanes = LaneValues::Computed>
 PacketOutcome execute_slots(MachineState &state, const DecodedPacket &packet) {
     PacketOutcome out{int64_t{packet.address} + packet_bytes, false, false};
     for (int slot = 0; slot < packet.count; slot++) {
-        execute<model>(state, packet.slot[slot], packet, out);
+        if constexpr (lanes == LaneValues::Computed) {
+            execute<model>(state, packet.slot[slot], packet, out);
+        } else {
+            execute_scalars(state, packet.slot[slot], packet, out);
+        }
     }
     return out;
 }
 
-template <MachineModel model>
+template <MachineModel model, LaneValues lanes = LaneValues::Computed>
 PacketOutcome execute_straight(MachineState &state, std::span<const DecodedPacket> packets, uint64_t *issues, uint64_t &left) {
     const size_t most = std::min<uint64_t>(packets.size(), left);
     for (size_t index = 0;; index++) {
         state.pc = packets[index].address;
-        const PacketOutcome out = execute_slots<model>(state, packets[index]);
+        const PacketOutcome out = execute_slots<model, lanes>(state, packets[index]);
         issues[index]++;
         if (out.halted || index + 1 == most || out.next_pc != packets[index + 1].address) {
             left -= index + 1;
@@ -163,5 +194,7 @@ template PacketCode packet_code<MachineModel::Functional>(int);
 
 const PacketCode hardware_code = packet_code<MachineModel::Hardware>(widest_vectors());
 const PacketCode functional_code = packet_code<MachineModel::Functional>(widest_vectors());
+const PacketCode scalar_code{execute_slots<Hardware, LaneValues::Skipped>, execute_straight<Hardware, LaneValues::Skipped>,
+                             [](MachineState &) {}};
 
 }  // namespace atalla

@@ -50,6 +50,8 @@ template <MachineModel model>
 PacketCode packet_code(int width);
 // For this host.
 extern const PacketCode hardware_code, functional_code;
+// What is left of a hardware packet where lanes are skipped (LaneValues::Skipped): scalars, traffic, and what is refused.
+extern const PacketCode scalar_code;
 
 // Executes a packet and its rows; none waits.
 template <MachineModel model>

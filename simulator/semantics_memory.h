@@ -79,6 +79,16 @@ inline bool is_linear(const S &s, uint32_t address) {
     return address >= linear_base || (frame >= linear_base && address <= frame && address >= frame - frame_bytes);
 }
 
+// What a vreg.* moves, or would move, between a pad and a register.
+inline uint64_t checked_columns(const S &s, const I &i, const char *what) {
+    if (i.aux >= s.pad_count) [[unlikely]] {
+        refuse_pad(s, what, i.aux);
+    }
+    return static_cast<uint64_t>(i.imm) + 1;
+}
+inline void count_vreg_ld(S &s, const I &i) { s.traffic.pad_load_bytes[i.aux] += 2 * checked_columns(s, i, "vreg.ld"); }
+inline void count_vreg_st(S &s, const I &i) { s.traffic.pad_store_bytes[i.aux] += 2 * checked_columns(s, i, "vreg.st"); }
+
 // Lanes above imm (columns - 1) become zero. Whole rows, which are most, are copied without a look at the lane.
 template <MachineModel model>
 void vreg_ld(S &s, const I &i) {
@@ -93,10 +103,7 @@ void vreg_ld(S &s, const I &i) {
         }
         return;
     }
-    if (i.aux >= s.pad_count) [[unlikely]] {
-        refuse_pad(s, "vreg.ld", i.aux);
-    }
-    s.traffic.pad_load_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
+    count_vreg_ld(s, i);
     if (i.d == 0) {
         return;
     }
@@ -128,10 +135,7 @@ void vreg_st(S &s, const I &i) {
         s.words.write_halves(rs1(s, i), {halves, static_cast<size_t>(columns)});
         return;
     }
-    if (i.aux >= s.pad_count) [[unlikely]] {
-        refuse_pad(s, "vreg.st", i.aux);
-    }
-    s.traffic.pad_store_bytes[i.aux] += 2 * static_cast<uint64_t>(columns);
+    count_vreg_st(s, i);
     const uint32_t row = vreg_row(s, i);
     if constexpr (model == Hardware) {
         uint16_t halves[lanes];
@@ -214,6 +218,23 @@ void scpad_ld(S &s, const I &i) {
             load_floats(s, address, s.write_pad_floats(tile.pad, pad_row), tile.columns);
         }
     });
+}
+
+// What is left of a scpad.* of a hardware machine where lanes are skipped.
+inline void skip_scpad_ld(S &s, const I &i) {
+    const DmaTile tile = checked_tile<Hardware>(s, i, "scpad.ld");
+    s.traffic.dma_load_bytes[tile.pad] += tile_bytes(tile);
+}
+inline void skip_scpad_st(S &s, const I &i) {
+    const DmaTile tile = checked_tile<Hardware>(s, i, "scpad.st");
+    s.traffic.dma_store_bytes[tile.pad] += tile_bytes(tile);
+    s.skipped.add(tile.address, tile.spread());
+}
+// A scalar load where lanes are skipped.
+inline void check_not_skipped(const S &s, const I &i, uint32_t bytes) {
+    if (const uint32_t address = rs1(s, i) + imm(i); s.skipped.overlap(address, bytes)) {
+        refuse("lanes", fmt::format("a scalar is loaded from address 0x{:08X}, which transfers have written to", address));
+    }
 }
 
 template <MachineModel model>

@@ -141,8 +141,19 @@ void Simulator::read_memory(uint64_t address, std::span<uint8_t> bytes) const {
     }
 }
 
+bool may_skip_lanes(const Program &program) {
+    return std::ranges::none_of(program.packets, [](const PlacedPacket &placed) {
+        return std::ranges::any_of(placed.packet,
+                                   [](const Instruction &slot) { return info(slot.op).unit == Unit::MoveToScalar; });
+    });
+}
+
 RunResult Simulator::run(const RunOptions &options) {
     Impl &impl = *impl_;
+    if (options.lanes == LaneValues::Skipped && (!impl.is_hardware() || options.model != TimingModel::Fast)) {
+        throw Error(
+            fmt::format("lanes can be skipped by the fast model of a hardware machine alone, not on '{}'", impl.machine.name));
+    }
     impl.state.reset();
     if (options.left_behind != 0) impl.state.leave(options.left_behind);
     impl.decode();

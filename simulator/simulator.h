@@ -48,11 +48,19 @@ using StallCycles = std::array<uint64_t, stall_causes>;
 // (simulator/reference) and some hundred times slower.
 enum class TimingModel : uint8_t { Fast, Reference };
 
+// What vectors, pads and memory hold while a program runs. Skipped: what they held before, since nobody asks for results.
+// Cycles and counters are the same, in less time. A program of which a scalar would depend on what is skipped is refused (rule
+// "lanes"): one that moves a lane or mask to a scalar register, or loads a scalar from where a transfer wrote.
+enum class LaneValues : uint8_t { Computed, Skipped };
+// Does no instruction move a lane or mask to a scalar register? Then a run may skip lanes, as far as can be told before.
+bool may_skip_lanes(const Program &program);
+
 struct RunOptions {
     TimingModel model = TimingModel::Fast;
     uint64_t step_limit = 2'000'000'000;  // packets; a run that reaches it is refused as a wild loop
     // Cycles; a run that has not halted by then is refused: whoever asks no longer cares how long it takes.
     uint64_t cycle_limit = UINT64_MAX;
+    LaneValues lanes = LaneValues::Computed;  // Skipped: hardware machines, fast model
     // If set, per-packet issue counts and stall cycles are recorded (index = packet in Program::packets).
     bool per_packet = false;
     // What pads and registers hold at first, a bf16 pattern in every element (MachineState::leave): after other programs they

@@ -32,6 +32,7 @@ Engine::Engine(const Machine &machine, const Program &program, TimedProgram &pre
       program_(program),
       state_(state),
       options_(options),
+      code_(options.lanes == LaneValues::Computed ? hardware_code : scalar_code),
       observer_(options.observer),
       packets_(prepared),
       writeback_(machine, scoreboard_, observer_),

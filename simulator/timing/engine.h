@@ -70,6 +70,7 @@ private:
     const Program &program_;
     MachineState &state_;
     const RunOptions &options_;
+    const PacketCode &code_;
     Observer *const observer_;
 
     TimedProgram &packets_;

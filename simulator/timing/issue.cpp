@@ -168,7 +168,7 @@ void Engine::issue() {
     if (now_ >= rows_due_ || packet.loads_weights) {
         finish_rows();
     }
-    const PacketOutcome outcome = hardware_code.execute(state_, packet.values);
+    const PacketOutcome outcome = code_.execute(state_, packet.values);
     if (packet.rows > 0) {
         keep_rows();
     }
@@ -183,7 +183,7 @@ void Engine::issue() {
 }
 
 void Engine::finish_rows() {
-    hardware_code.finish_rows(state_);
+    code_.finish_rows(state_);
     rows_due_ = never;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <thread>
+#include <tuple>
 
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,35 @@ TEST_F(Measurement, RepeatsExactlyAlsoInThreads) {
         for (const Evaluation &other : others) {
             EXPECT_EQ(other.status, first.status) << other.reason;
             EXPECT_EQ(other.counters, first.counters) << point.assignments();
+        }
+    }
+}
+
+// A trial does not compute what lanes hold where no scalar depends on it, a verification does.
+TEST(Trials, CountWhatRunsWithValuesCount) {
+    const std::vector<std::tuple<std::string, std::string, bool>> kernels = {
+        {"gemm", "64x96x70", true},   {"conv2d", "1x5x9x9,7x5x3x3", true},   {"gelu", "40x70", true},
+        {"add", "13x50,13x1", true},  {"transpose", "70x45", true},          {"max_pool2d", "1x3x20x20", true},
+        {"sum", "20x100", true},      {"cat", "8x33,5x33", true},            {"softmax", "16x70", false},
+        {"bmm", "3x20x40,3x40x50", true}};
+    Random random(8);
+    for (const char *name : {"ax01", "ax01-psum"}) {
+        const Machine machine = find_machine(name);
+        for (const auto &[op, shape, skips] : kernels) {
+            SCOPED_TRACE(op + " on " + name);
+            WorkloadArguments arguments = {{"shape", shape}};
+            if (op == "max_pool2d") arguments["kernel_size"] = "3";
+            const auto workload = find_operator(op).workload(arguments);
+            const Evaluator evaluator(workload, machine);
+            const Point point = *sample(workload->space(machine), random);
+            const Evaluation trial = evaluator.evaluate(point);
+            ASSERT_EQ(trial.status, Evaluation::Ok) << trial.reason;
+            const codegen::CompiledKernel compiled = evaluator.compile(point);
+            EXPECT_EQ(may_skip_lanes(compiled.program), skips);
+            const KernelRun with_values =
+                run_kernel(workload->build(machine, point), compiled, machine, evaluator.inputs(DataSet::Normal));
+            ASSERT_TRUE(with_values.result.ok) << with_values.result.error;
+            EXPECT_EQ(trial.counters, counters_json(with_values.result.counters));
         }
     }
 }

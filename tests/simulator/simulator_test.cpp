@@ -25,6 +25,19 @@ constexpr const char *add_words = R"(
     halt.s
 )";
 
+// A row of 32 elements at 0x1000 through pad 0 to 0x2000, and 3 in x5.
+constexpr const char *moves_a_row = R"(
+    lui.s x1, 32
+    lui.s x2, 64
+    lui.s x3, 253952
+    addi.s x3, x3, 31
+    addi.s x4, x0, 0
+    scpad.ld x4, x1, x3
+    scpad.st x4, x2, x3
+    addi.s x5, x4, 3
+    halt.s
+)";
+
 class OnMachine : public testing::TestWithParam<const char *> {
 protected:
     OnMachine() : simulator_(shipped(GetParam())) {}
@@ -54,6 +67,53 @@ TEST_P(OnMachine, RunsOnTensorsWrittenByTheHost) {
         EXPECT_EQ(simulator_.state().x[4], value + 41);
         EXPECT_EQ(result.counters.packets, 6u);
         EXPECT_GE(result.counters.cycles, result.counters.packets);
+    }
+}
+
+// Lanes, pads and memory stay as they were; scalars, cycles and counters are the same.
+TEST(SkippedLanes, LeaveCyclesAndCountersAsTheyAre) {
+    Simulator simulator(shipped("ax01"));
+    const std::vector<uint8_t> ones(64, 0x3F);
+    for (const LaneValues lanes : {LaneValues::Computed, LaneValues::Skipped}) {
+        simulator.clear_memory();
+        simulator.load(assemble(moves_a_row));
+        simulator.write_memory(0x1000, ones);
+        const RunResult result = simulator.run({.lanes = lanes});
+        ASSERT_TRUE(result.ok) << result.error;
+        std::vector<uint8_t> moved(64);
+        simulator.read_memory(0x2000, moved);
+        EXPECT_EQ(moved == ones, lanes == LaneValues::Computed);
+        EXPECT_EQ(simulator.state().x[5], 3u);
+        Simulator other(shipped("ax01"));
+        other.load(assemble(moves_a_row));
+        EXPECT_EQ(other.run().counters, result.counters);
+    }
+}
+
+TEST(SkippedLanes, AreRefusedWhereAScalarDependsOnThem) {
+    Simulator simulator(shipped("ax01"));
+    const auto refusal = [&](const std::string &text) {
+        simulator.load(assemble(text));
+        const RunResult result = simulator.run({.lanes = LaneValues::Skipped});
+        EXPECT_FALSE(result.ok);
+        EXPECT_EQ(result.rule, "lanes");
+        return result.error;
+    };
+    const std::string moves = "vmov.vts x3, v1, 0\nhalt.s\n";
+    EXPECT_FALSE(may_skip_lanes(assemble(moves)));
+    EXPECT_THAT(refusal(moves), HasSubstr("vmov.vts reads what is not computed"));
+    std::string loads = moves_a_row;
+    loads.insert(loads.find("halt.s"), "lw.s x6, 4(x2)\n    ");
+    EXPECT_TRUE(may_skip_lanes(assemble(loads)));
+    EXPECT_THAT(refusal(loads), HasSubstr("a scalar is loaded from address 0x00002004, which transfers have written to"));
+}
+
+TEST(SkippedLanes, NeedTheFastModelOfAHardwareMachine) {
+    Simulator functional(shipped("fsim")), hardware(shipped("ax01"));
+    for (Simulator *simulator : {&functional, &hardware}) {
+        simulator->load(assemble(add_words));
+        EXPECT_THAT([&] { simulator->run({.model = TimingModel::Reference, .lanes = LaneValues::Skipped}); },
+                    testing::ThrowsMessage<Error>(HasSubstr("lanes can be skipped by the fast model of a hardware machine")));
     }
 }
 
