@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "generators/movement.h"
+#include "generators/pointwise_kernel.h"
 #include "generators/pointwise_workload.h"
 #include "isa/error.h"
 #include "schedules/movement_bound.h"
@@ -305,6 +306,13 @@ Expr PointwiseWorkload::lanes_of(const ExpressionNode &node) {
     std::map<std::string, Expr> values;
     for (const std::string &name : node.inputs()) values[name] = Internal::Variable::make(Halide::BFloat(16), name);
     return machine_expression(node, values);
+}
+
+KernelDefinition PointwiseWorkload::build(const Machine &machine, const Point &point) const {
+    const PointwiseAlgorithm algorithm{names_, rest_, parts_, nest_};
+    if (blocks_.meets_patterns(point)) return pointwise_of_patterns(algorithm, blocks_, machine, point);
+    if (blocks_.in_turns(point)) return pointwise_of_rows(algorithm, blocks_, machine, point);
+    return pointwise_of_tiles(algorithm, blocks_, machine, point);
 }
 
 std::unique_ptr<Workload> pointwise_workload(const WorkloadRequest &request, ExpressionNode expression) {

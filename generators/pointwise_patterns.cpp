@@ -1,7 +1,7 @@
 // Pointwise kernels whose result is one run that meets patterns of operands without outer dimensions.
 #include <fmt/format.h>
 
-#include "generators/pointwise_workload.h"
+#include "generators/pointwise_kernel.h"
 #include "generators/vocabulary.h"
 
 namespace atalla {
@@ -86,136 +86,155 @@ private:
     Var n_{"n"}, k_{"k"}, lane_{"lane"}, v_{"v"};
 };
 
+class PatternKernel : PointwiseKernel {
+public:
+    PatternKernel(const PointwiseAlgorithm &algorithm, const PointwiseBlocks &blocks, const Machine &machine,
+                  const Point &point)
+        : PointwiseKernel(algorithm, blocks, machine, point),
+          run_(blocks.patterns()),
+          block_(point["block"]),
+          pads_(point["pads"]),
+          unroll_(point["unroll"]),
+          all_(run_.whole(machine)),
+          count_(ceil_div(all_, block_)),
+          share_(block_ / lanes / pads_) {}
+
+    KernelDefinition build() {
+        for (size_t at = 0; at < algorithm_.names.size(); at++) add_operand(at);
+        for (size_t at = 0; at < algorithm_.parts.size(); at++) add_part(at);
+        out_(n_, m_) = undef<BFloat>();
+        if (run_.elements > all_) make_rest();
+        make_blocks();
+        out_.bound(n_, 0, size(run_.elements)).bound(m_, 0, size(run_.images));
+        return finish(out_, {run_.elements, run_.images});
+    }
+
+private:
+    void add_operand(size_t at) {
+        const std::string &name = algorithm_.names[at];
+        int64_t elements = 1;
+        for (const int64_t extent : algorithm_.nest.extents_of(at)) elements *= extent;
+        const bool is_whole = elements == run_.elements * run_.images;
+        const ImageParam tensor = add_tensor(name, is_whole ? std::vector{run_.elements, run_.images} : std::vector{elements});
+        if (!is_read(name)) return;
+        if (algorithm_.nest.is_single(at))
+            of_all_[name] = row_of(name + "_rows", tensor, 1)(0);
+        else if (is_whole)
+            whole_[name] = tensor;
+        else if (run_.in_images())
+            shared_[name] = row_of(name + "_shared", tensor, elements);
+        else
+            patterns_.try_emplace(name, name, run_.pattern(machine_, elements),
+                                  elements % lanes == 0 ? Func() : row_of(name + "_row", tensor, elements), tensor,
+                                  block_ / lanes);
+    }
+
+    void add_part(size_t at) {
+        const PointwisePart &part = algorithm_.parts[at];
+        const bool single = part.dim == PointwisePart::of_single_numbers;
+        const int64_t elements = single ? 1 : algorithm_.nest.dims[0].extent;
+        for (const std::string &name : part.inputs)
+            if (!of_parts_.count(name)) of_parts_[name] = row_of(name + "_of_part", tensor_of(name), elements)(element_);
+        const Func values =
+            computed_row(fmt::format("part_{}_values", at), Internal::substitute(of_parts_, part.value), elements);
+        if (single)
+            of_all_[part.name] = values(0);
+        else
+            patterns_.try_emplace(part.name, fmt::format("part_{}", at), run_.pattern(machine_, elements), values, ImageParam(),
+                                  block_ / lanes);
+    }
+
+    // Less than a round of the pads behind the blocks.
+    void make_rest() {
+        const int64_t rest = run_.elements - all_, stored = round_up(rest, lanes);
+        std::map<std::string, Expr> values = of_all_;
+        for (const auto &[name, tensor] : whole_) {
+            Func rows(name + "_rest");
+            const Expr from = i_ + size(all_);
+            rows(i_, m_) = rest == stored
+                               ? Expr(tensor(from, m_))
+                               : select(i_ < size(rest), tensor(min(from, size(run_.elements - 1)), m_), undef<BFloat>());
+            rows.compute_root().bound(i_, 0, size(stored)).bound(m_, 0, size(run_.images));
+            in_pads({rows});
+            values[name] = rows(i_, m_);
+        }
+        for (const auto &[name, rows] : shared_) values[name] = rows(i_ + size(all_));
+        for (const auto &[name, funcs] : patterns_) values[name] = funcs.at(i_, size(all_ / lanes % funcs.pattern().turn()));
+        Func y("y_of_rest");
+        y(i_, m_) = result_of(values);
+        const Var each_unroll("i_unroll");
+        y.compute_root()
+            .bound(i_, 0, size(stored))
+            .bound(m_, 0, size(run_.images))
+            .split(i_, each_unroll, i_, lanes)
+            .vectorize(i_);
+        in_pads({y});
+        const RDom each(0, size(rest), 0, size(run_.images), "rest");
+        out_(each.x + size(all_), each.y) = y(each.x, each.y);
+    }
+
+    // Where a block begins, in `unit`s of elements. The last one begins earlier.
+    Expr first_of(const Expr &of, int64_t unit) const {
+        const Expr first = of * size(block_ / unit);
+        return all_ % block_ == 0 ? first : min(first, size((all_ - block_) / unit));
+    }
+
+    void make_blocks() {
+        std::map<std::string, Expr> values = of_all_;
+        std::vector<Func> moved;
+        for (const auto &[name, tensor] : whole_) {
+            Func rows(name + "_rows");
+            rows(i_, b_, m_) = tensor(first_of(b_, 1) + i_, m_);
+            values[name] = rows(i_, b_, m_);
+            moved.push_back(rows);
+        }
+        for (const auto &[name, rows] : shared_) {
+            values[name] = rows(first_of(b_, 1) + i_);
+            if (all_ % block_ == 0) kernel_.lay_out(rows, {size(pads_), share_});
+        }
+        for (const auto &[name, funcs] : patterns_) {
+            const int64_t turns = funcs.pattern().turn() / machine_.pad.count;
+            values[name] = funcs.at(
+                i_, turns == 1 ? Expr(0) : first_of(b_, PatternRun::round(machine_)) % size(turns) * size(machine_.pad.count));
+        }
+        Func y("y");
+        y(i_, b_, m_) = result_of(values);
+        const RDom each(0, size(block_), 0, size(count_), 0, size(run_.images), "each");
+        out_(first_of(each.y, 1) + each.x, each.z) = y(each.x, each.y, each.z);
+        moved.push_back(y);
+        go_through_parts(y);
+        for (Func &func : moved) {
+            func.compute_at(out_, count_ > 1 ? each.y : each.z).bound_extent(i_, size(block_));
+            if (count_ * run_.images > 1 && block_ / lanes > unroll_) func.hoist_storage_root().ring_buffer(2);
+            in_pads({func});
+            kernel_.lay_out(func, {size(pads_), share_});
+        }
+    }
+
+    // Of a block each pad has a part.
+    void go_through_parts(Func y) const {
+        const Var pu("p_unroll"), mu("m_unroll");
+        const int64_t together = largest_divisor(share_, std::clamp<int64_t>(unroll_ / pads_, 1, share_));
+        y.vectorize(i_, lanes).split(i_, pu, i_, size(share_)).split(i_, i_, mu, size(together)).reorder(mu, pu, i_);
+    }
+
+    const PatternRun &run_;
+    const int64_t block_, pads_, unroll_;
+    const int64_t all_, count_;  // elements of all blocks, and how many these are
+    const int64_t share_;        // vectors of a block that a pad has
+    const Var n_{"n"}, i_{"i"}, b_{"b"}, m_{"m"};
+    Func out_{"result"};
+    std::map<std::string, Expr> of_all_, of_parts_;  // single numbers; what parts are made of
+    std::map<std::string, PatternFuncs> patterns_;
+    std::map<std::string, ImageParam> whole_;  // operands with all elements
+    std::map<std::string, Func> shared_;       // by all images
+};
+
 }  // namespace
 
-KernelDefinition PointwiseWorkload::build_of_patterns(const Machine &machine, const Point &point) const {
-    const PatternRun &run = blocks_.patterns();
-    const int64_t block = point["block"], pads = point["pads"], unroll = point["unroll"], all = run.whole(machine),
-                  count = ceil_div(all, block), rest = run.elements - all, share = block / lanes / pads;
-    const Var n("n"), i("i"), b("b"), m("m");
-    KernelDefinition kernel;
-    std::map<std::string, Expr> of_all;  // values of single numbers
-    std::map<std::string, PatternFuncs> patterns;
-    std::map<std::string, ImageParam> whole;
-    std::map<std::string, Func> shared;  // by all images
-    std::vector<ImageParam> tensors;
-    const std::set<std::string> used = inputs_of(rest_);
-    // A row of elements, or a single number, with what is behind it in the last vector.
-    const auto row_of = [&](const std::string &name, const ImageParam &tensor, int64_t elements) {
-        Func row(name);
-        row(n) = elements % lanes == 0 ? Expr(tensor(n))
-                                       : select(n < size(elements), tensor(min(n, size(elements - 1))), undef<BFloat>());
-        row.compute_root().bound(n, 0, size(round_up(elements, lanes)));
-        in_pads({row});
-        return row;
-    };
-    for (size_t at = 0; at < names_.size(); at++) {
-        const std::string &name = names_[at];
-        const bool single = nest_.is_single(at);
-        int64_t elements = 1;
-        for (const int64_t extent : nest_.extents_of(at)) elements *= extent;
-        const bool is_whole = elements == run.elements * run.images;
-        const std::vector<int64_t> extents = is_whole ? std::vector{run.elements, run.images} : std::vector{elements};
-        const ImageParam tensor = vocabulary::tensor("in_" + name, extents);
-        tensors.push_back(tensor);
-        kernel.add_input(name, tensor);
-        if (!used.count(name)) continue;
-        if (single)
-            of_all[name] = row_of(name + "_rows", tensor, 1)(0);
-        else if (is_whole)
-            whole[name] = tensor;
-        else if (run.in_images())
-            shared[name] = row_of(name + "_shared", tensor, elements);
-        else
-            patterns.try_emplace(name, name, run.pattern(machine, elements),
-                                 elements % lanes == 0 ? Func() : row_of(name + "_row", tensor, elements), tensor,
-                                 block / lanes);
-    }
-    std::map<std::string, Expr> of_parts;
-    for (size_t at = 0; at < parts_.size(); at++) {
-        const PointwisePart &part = parts_[at];
-        const bool single = part.dim == PointwisePart::of_single_numbers;
-        const int64_t elements = single ? 1 : nest_.dims[0].extent;
-        for (const std::string &name : part.inputs)
-            if (!of_parts.count(name)) of_parts[name] = row_of(name + "_of_part", tensors[input_of(name)], elements)(n);
-        Func values(fmt::format("part_{}_values", at));
-        values(n) = Internal::substitute(of_parts, part.value);
-        values.compute_root().bound(n, 0, size(round_up(elements, lanes))).vectorize(n, lanes);
-        in_pads({values});
-        if (single)
-            of_all[part.name] = values(0);
-        else
-            patterns.try_emplace(part.name, fmt::format("part_{}", at), run.pattern(machine, elements), values, ImageParam(),
-                                 block / lanes);
-    }
-
-    Func out("result");
-    out(n, m) = undef<BFloat>();
-    // Blocks; in `unit`s of elements.
-    const auto first_of = [&](const Expr &of, int64_t unit) {
-        const Expr first = of * size(block / unit);
-        return all % block == 0 ? first : min(first, size((all - block) / unit));
-    };
-    if (rest > 0) {
-        const RDom each(0, size(rest), 0, size(run.images), "rest");
-        const int64_t stored = round_up(rest, lanes);
-        std::map<std::string, Expr> values = of_all;
-        for (const auto &[name, tensor] : whole) {
-            Func rows(name + "_rest");
-            const Expr from = i + size(all);
-            rows(i, m) = rest == stored ? Expr(tensor(from, m))
-                                        : select(i < size(rest), tensor(min(from, size(run.elements - 1)), m), undef<BFloat>());
-            rows.compute_root().bound(i, 0, size(stored)).bound(m, 0, size(run.images));
-            in_pads({rows});
-            values[name] = rows(i, m);
-        }
-        for (const auto &[name, rows] : shared) values[name] = rows(i + size(all));
-        for (const auto &[name, funcs] : patterns) values[name] = funcs.at(i, size(all / lanes % funcs.pattern().turn()));
-        Func y("y_of_rest");
-        y(i, m) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-        const Var each_unroll("i_unroll");
-        y.compute_root().bound(i, 0, size(stored)).bound(m, 0, size(run.images)).split(i, each_unroll, i, lanes).vectorize(i);
-        in_pads({y});
-        out(each.x + size(all), each.y) = y(each.x, each.y);
-    }
-    const RDom each(0, size(block), 0, size(count), 0, size(run.images), "each");
-    std::map<std::string, Expr> values = of_all;
-    std::vector<Func> moved;
-    for (const auto &[name, tensor] : whole) {
-        Func rows(name + "_rows");
-        rows(i, b, m) = tensor(first_of(b, 1) + i, m);
-        values[name] = rows(i, b, m);
-        moved.push_back(rows);
-    }
-    for (const auto &[name, rows] : shared) {
-        values[name] = rows(first_of(b, 1) + i);
-        if (all % block == 0) kernel.lay_out(rows, {size(pads), share});
-    }
-    for (const auto &[name, funcs] : patterns) {
-        const int64_t turns = funcs.pattern().turn() / machine.pad.count;
-        values[name] =
-            funcs.at(i, turns == 1 ? Expr(0) : first_of(b, PatternRun::round(machine)) % size(turns) * size(machine.pad.count));
-    }
-    Func y("y");
-    y(i, b, m) = Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-    out(first_of(each.y, 1) + each.x, each.z) = y(each.x, each.y, each.z);
-    moved.push_back(y);
-    y.vectorize(i, lanes);
-    const Var pu("p_unroll"), mu("m_unroll");
-    const int64_t together = largest_divisor(share, std::clamp<int64_t>(unroll / pads, 1, share));
-    y.split(i, pu, i, size(share)).split(i, i, mu, size(together)).reorder(mu, pu, i);
-    for (Func &func : moved) {
-        func.compute_at(out, count > 1 ? each.y : each.z).bound_extent(i, size(block));
-        if (count * run.images > 1 && block / lanes > unroll) func.hoist_storage_root().ring_buffer(2);
-        in_pads({func});
-        kernel.lay_out(func, {size(pads), share});
-    }
-    out.bound(n, 0, size(run.elements)).bound(m, 0, size(run.images));
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {run.elements, run.images});
-    kernel.pipeline = Pipeline(out);
-    kernel.outputs = {{"result", {run.elements, run.images}}};
-    return kernel;
+KernelDefinition pointwise_of_patterns(const PointwiseAlgorithm &algorithm, const PointwiseBlocks &blocks,
+                                       const Machine &machine, const Point &point) {
+    return PatternKernel(algorithm, blocks, machine, point).build();
 }
 
 }  // namespace atalla

@@ -1,9 +1,10 @@
 // Pointwise kernels whose result is one run of rows, each of which meets a number.
 #include <functional>
+#include <optional>
 
 #include <fmt/format.h>
 
-#include "generators/pointwise_workload.h"
+#include "generators/pointwise_kernel.h"
 #include "generators/vocabulary.h"
 
 namespace atalla {
@@ -12,12 +13,6 @@ using namespace Halide;
 using namespace vocabulary;
 
 namespace {
-
-// The first `there` elements of a tensor from one on, with what is behind them in the last vector.
-Expr elements_of(const ImageParam &tensor, const Expr &from, const Var &at, int64_t there) {
-    return there % lanes == 0 ? Expr(tensor(from + at))
-                              : select(at < size(there), tensor(from + min(at, size(there - 1))), undef<BFloat>());
-}
 
 // The rows of a buffer: so many in each pad, of which some follow each other in memory before the next pads have theirs.
 struct RowsInPads {
@@ -150,146 +145,167 @@ void make_rows(Func y, const std::vector<Var> &outer, const RowsInPads &in, cons
         .rename(r.z, RVar("p_unroll"));
 }
 
-}  // namespace
+using Values = std::map<std::string, Expr>;
 
-KernelDefinition PointwiseWorkload::build_of_rows(const Machine &machine, const Point &point) const {
-    const int64_t block = point["block"], pads = point["pads"];
-    const JoinedRows &rows_of_image = blocks_.run(), run = rows_of_image.in_blocks_of(block);
-    const int64_t count = ceil_div(run.whole(), block), rest = run.rows - run.whole();
-    const RowTurn turn = RowTurn::of(run, point["unroll"] / pads);
-    const Var i("i"), b("b"), m("m"), n("n"), k("k");
-    KernelDefinition kernel;
-    std::vector<ImageParam> tensors;
-    std::map<std::string, Expr> of_all;  // values of single numbers
-    std::map<std::string, ImageParam> whole;
-    const std::set<std::string> used = inputs_of(rest_);
-    const auto single_number = [&](const std::string &name, const ImageParam &tensor) {
-        Func row(name);
-        row(k) = elements_of(tensor, 0, k, 1);
-        row.compute_root().bound(k, 0, lanes);
-        in_pads({row});
-        return row;
-    };
-    for (size_t at = 0; at < names_.size(); at++) {
-        const bool single = nest_.is_single(at), number = !nest_.is_present(at, 0);
-        const std::vector<int64_t> extents = single   ? std::vector<int64_t>{1}
-                                             : number ? std::vector{rows_of_image.rows}
-                                                      : std::vector{run.elements * run.rows, run.images};
-        const ImageParam tensor = vocabulary::tensor("in_" + names_[at], extents);
-        tensors.push_back(tensor);
-        kernel.add_input(names_[at], tensor);
-        if (!used.count(names_[at])) continue;
+class JoinedRowsKernel : PointwiseKernel {
+public:
+    JoinedRowsKernel(const PointwiseAlgorithm &algorithm, const PointwiseBlocks &blocks, const Machine &machine,
+                     const Point &point)
+        : PointwiseKernel(algorithm, blocks, machine, point),
+          block_(point["block"]),
+          pads_(point["pads"]),
+          rows_of_image_(blocks.run()),
+          run_(rows_of_image_.in_blocks_of(block_)),
+          turn_(RowTurn::of(run_, point["unroll"] / pads_)) {}
+
+    KernelDefinition build() {
+        for (size_t at = 0; at < algorithm_.names.size(); at++) add_operand(at);
+        for (size_t at = 0; at < algorithm_.parts.size(); at++)
+            if (is_of_all(at)) add_part_of_all(at);
+        out_(n_, m_) = undef<BFloat>();
+        if (run_.rows > run_.whole()) make_rest();
+        make_blocks();
+        out_.bound(n_, 0, size(run_.elements * run_.rows)).bound(m_, 0, size(run_.images));
+        return finish(out_, {run_.elements * run_.rows, run_.images});
+    }
+
+private:
+    bool is_number(size_t input) const { return !algorithm_.nest.is_present(input, 0); }
+    bool is_of_all(size_t part) const { return algorithm_.parts[part].dim == PointwisePart::of_single_numbers; }
+
+    void add_operand(size_t at) {
+        const std::string &name = algorithm_.names[at];
+        const bool single = algorithm_.nest.is_single(at);
+        const ImageParam tensor = add_tensor(name, single          ? std::vector<int64_t>{1}
+                                                   : is_number(at) ? std::vector{rows_of_image_.rows}
+                                                                   : std::vector{run_.elements * run_.rows, run_.images});
+        if (!is_read(name)) return;
         if (single)
-            of_all[names_[at]] = single_number(names_[at] + "_rows", tensor)(0);
-        else if (!number)
-            whole[names_[at]] = tensor;
+            of_all_[name] = row_of(name + "_rows", tensor, 1)(0);
+        else if (!is_number(at))
+            whole_[name] = tensor;
     }
-    for (size_t at = 0; at < parts_.size(); at++) {
-        if (parts_[at].dim != PointwisePart::of_single_numbers) continue;
-        std::map<std::string, Expr> inputs;
-        for (const std::string &name : parts_[at].inputs)
-            inputs[name] = single_number(fmt::format("{}_of_part_{}", name, at), tensors[input_of(name)])(k);
-        Func values(fmt::format("part_{}", at));
-        values(k) = Internal::substitute(inputs, parts_[at].value);
-        values.compute_root().bound(k, 0, lanes).vectorize(k, lanes);
-        in_pads({values});
-        of_all[parts_[at].name] = values(0);
+
+    void add_part_of_all(size_t at) {
+        const PointwisePart &part = algorithm_.parts[at];
+        Values inputs;
+        for (const std::string &name : part.inputs)
+            inputs[name] = row_of(fmt::format("{}_of_part_{}", name, at), tensor_of(name), 1)(element_);
+        of_all_[part.name] = computed_row(fmt::format("part_{}", at), Internal::substitute(inputs, part.value), 1)(0);
     }
-    const auto make_numbers = [&](NumbersOfRows &numbers) {
-        for (size_t at = 0; at < names_.size(); at++)
-            if (used.count(names_[at]) && !nest_.is_single(at) && !nest_.is_present(at, 0))
-                numbers.spread(names_[at], numbers.bring(names_[at], tensors[at]));
-        for (size_t at = 0; at < parts_.size(); at++) {
-            if (parts_[at].dim == PointwisePart::of_single_numbers) continue;
-            std::map<std::string, Expr> inputs;
-            for (const std::string &name : parts_[at].inputs)
-                inputs[name] = numbers.value(numbers.bring(name, tensors[input_of(name)]));
-            numbers.spread(parts_[at].name,
-                           numbers.compute(fmt::format("part_{}", at), Internal::substitute(inputs, parts_[at].value)));
+
+    // What is brought and what is computed of it.
+    void make_numbers(NumbersOfRows &numbers) const {
+        for (size_t at = 0; at < algorithm_.names.size(); at++) {
+            const std::string &name = algorithm_.names[at];
+            if (is_read(name) && !algorithm_.nest.is_single(at) && is_number(at))
+                numbers.spread(name, numbers.bring(name, tensor_of(name)));
         }
-    };
-    const auto value_of = [&](const std::map<std::string, Expr> &elements, const std::map<std::string, Expr> &of_row) {
-        std::map<std::string, Expr> values = of_all;
-        values.insert(elements.begin(), elements.end());
+        for (size_t at = 0; at < algorithm_.parts.size(); at++) {
+            if (is_of_all(at)) continue;
+            const PointwisePart &part = algorithm_.parts[at];
+            Values inputs;
+            for (const std::string &name : part.inputs) inputs[name] = numbers.value(numbers.bring(name, tensor_of(name)));
+            numbers.spread(part.name, numbers.compute(fmt::format("part_{}", at), Internal::substitute(inputs, part.value)));
+        }
+    }
+
+    // Of rows in the pads, at an element; `block`: the other indices of these.
+    Expr result_of_row(const std::map<std::string, Func> &rows, const Expr &element, const std::vector<Var> &block,
+                       const Values &of_row) const {
+        std::vector<Expr> index(block.begin(), block.end());
+        index.insert(index.begin(), element);
+        Values values = of_all_;
+        for (const auto &[name, func] : rows) values[name] = func(index);
         values.insert(of_row.begin(), of_row.end());
-        return Internal::common_subexpression_elimination(Internal::substitute(values, rest_), true);
-    };
-    const auto at_root = [](Func func) {
+        return result_of(values);
+    }
+
+    static void at_root(Func func) {
         func.compute_root();
         in_pads({func});
-    };
+    }
 
-    Func out("result");
-    out(n, m) = undef<BFloat>();
-    if (rest > 0) {
+    // Rows that are no whole vectors together.
+    void make_rest() {
         // With a row behind them, which makes the last one's last vector.
-        const int64_t begin = run.whole() * run.elements, elements = rest * run.elements, made = rest + 1,
-                      stored = rest * run.elements / lanes + run.vectors_of_row();
-        NumbersOfRows numbers("_rest", made, rest, size(run.whole()), {});
+        const int64_t rest = run_.rows - run_.whole(), begin = run_.whole() * run_.elements, elements = rest * run_.elements,
+                      made = rest + 1, stored = rest * run_.elements / lanes + run_.vectors_of_row();
+        NumbersOfRows numbers("_rest", made, rest, size(run_.whole()), {});
         make_numbers(numbers);
         std::map<std::string, Func> rows;
-        for (const auto &[name, tensor] : whole) {
+        for (const auto &[name, tensor] : whole_) {
             Func of_rest(name + "_rest");
-            of_rest(i) = select(i < size(elements), tensor(size(begin) + min(i, size(elements - 1)), 0), undef<BFloat>());
-            of_rest.bound(i, 0, size(stored * lanes));
+            of_rest(i_) = select(i_ < size(elements), tensor(size(begin) + min(i_, size(elements - 1)), 0), undef<BFloat>());
+            of_rest.bound(i_, 0, size(stored * lanes));
             at_root(of_rest);
             rows[name] = of_rest;
         }
         Func y("y_of_rest");
-        make_rows(y, {}, {run, {1, turn.parts, turn.vectors}, 1, made, made, made, 0}, numbers,
-                  [&](const Expr &element, const std::map<std::string, Expr> &of_row) {
-                      std::map<std::string, Expr> elements_of_row;
-                      for (const auto &[name, func] : rows) elements_of_row[name] = func(element);
-                      return value_of(elements_of_row, of_row);
-                  });
+        make_rows(y, {}, {run_, {1, turn_.parts, turn_.vectors}, 1, made, made, made, 0}, numbers,
+                  [&](const Expr &element, const Values &of_row) { return result_of_row(rows, element, {}, of_row); });
         at_root(y);
         numbers.place(at_root, false);
         const RDom each(0, size(elements), "rest");
-        out(each.x + size(begin), m) = y(each.x % lanes, each.x / lanes);
+        out_(each.x + size(begin), m_) = y(each.x % lanes, each.x / lanes);
     }
-    // The last block begins earlier.
-    const auto first_of = [&](const Expr &at) {
-        return run.whole() % block == 0 ? at * size(block) : min(at * size(block), size(run.whole() - block));
-    };
-    const bool own = rows_of_image.has_own_numbers(block);
-    const int64_t of_block = rows_of_image.numbers_of_block(block), together = run.rows_together(machine, pads, block);
-    NumbersOfRows numbers("", of_block, of_block, own ? first_of(b) : Expr(0), own ? std::optional(b) : std::nullopt);
-    make_numbers(numbers);
-    std::map<std::string, Func> rows;
-    std::vector<Func> moved;
-    for (const auto &[name, tensor] : whole) {
-        Func of_block(name + "_rows");
-        of_block(i, b, m) = tensor(first_of(b) * size(run.elements) + i, m);
-        of_block.bound_extent(i, size(block * run.elements));
-        rows[name] = of_block;
-        moved.push_back(of_block);
+
+    // The first row of a block. The last block begins earlier.
+    Expr first_of(const Expr &at) const {
+        return run_.whole() % block_ == 0 ? at * size(block_) : min(at * size(block_), size(run_.whole() - block_));
     }
-    Func y("y");
-    make_rows(y, {b, m}, {run, turn, pads, block / pads, together, of_block, own || count == 1 ? Expr(0) : first_of(b)},
-              numbers, [&](const Expr &element, const std::map<std::string, Expr> &of_row) {
-                  std::map<std::string, Expr> elements_of_row;
-                  for (const auto &[name, func] : rows) elements_of_row[name] = func(element, b, m);
-                  return value_of(elements_of_row, of_row);
-              });
-    moved.push_back(y);
-    const RDom each(0, size(block * run.elements), 0, size(count), 0, size(run.images), "each");
-    out(first_of(each.y) * size(run.elements) + each.x, each.z) = y(each.x % lanes, each.x / lanes, each.y, each.z);
-    const auto at_block = [&](Func func) {
-        func.compute_at(out, count > 1 ? each.y : each.z);
-        in_pads({func});
-    };
-    for (Func func : moved) {
-        at_block(func);
-        if (count * run.images > 1) func.hoist_storage_root().ring_buffer(2);
-        kernel.lay_out(func, {size(pads), run.vectors(together)});
+
+    void make_blocks() {
+        const int64_t count = ceil_div(run_.whole(), block_), of_block = rows_of_image_.numbers_of_block(block_),
+                      together = run_.rows_together(machine_, pads_, block_);
+        const bool own = rows_of_image_.has_own_numbers(block_);
+        NumbersOfRows numbers("", of_block, of_block, own ? first_of(b_) : Expr(0), own ? std::optional(b_) : std::nullopt);
+        make_numbers(numbers);
+        std::map<std::string, Func> rows;
+        std::vector<Func> moved;
+        for (const auto &[name, tensor] : whole_) {
+            Func of_block(name + "_rows");
+            of_block(i_, b_, m_) = tensor(first_of(b_) * size(run_.elements) + i_, m_);
+            of_block.bound_extent(i_, size(block_ * run_.elements));
+            rows[name] = of_block;
+            moved.push_back(of_block);
+        }
+        Func y("y");
+        make_rows(y, {b_, m_},
+                  {run_, turn_, pads_, block_ / pads_, together, of_block, own || count == 1 ? Expr(0) : first_of(b_)}, numbers,
+                  [&](const Expr &element, const Values &of_row) {
+                      return result_of_row(rows, element, {b_, m_}, of_row);
+                  });
+        moved.push_back(y);
+        const RDom each(0, size(block_ * run_.elements), 0, size(count), 0, size(run_.images), "each");
+        out_(first_of(each.y) * size(run_.elements) + each.x, each.z) = y(each.x % lanes, each.x / lanes, each.y, each.z);
+        const auto at_block = [&](Func func) {
+            func.compute_at(out_, count > 1 ? each.y : each.z);
+            in_pads({func});
+        };
+        for (Func func : moved) {
+            at_block(func);
+            if (count * run_.images > 1) func.hoist_storage_root().ring_buffer(2);
+            kernel_.lay_out(func, {size(pads_), run_.vectors(together)});
+        }
+        numbers.place(own ? std::function<void(Func)>(at_block) : at_root, own);
     }
-    numbers.place(own ? std::function<void(Func)>(at_block) : at_root, own);
-    out.bound(n, 0, size(run.elements * run.rows)).bound(m, 0, size(run.images));
-    whole_loops(out);
-    fix_shape(out.output_buffer(), {run.elements * run.rows, run.images});
-    kernel.pipeline = Pipeline(out);
-    kernel.outputs = {{"result", {run.elements * run.rows, run.images}}};
-    return kernel;
+
+    const int64_t block_, pads_;
+    const JoinedRows &rows_of_image_;
+    const JoinedRows run_;
+    const RowTurn turn_;
+    const Var i_{"i"}, b_{"b"}, m_{"m"}, n_{"n"};
+    Func out_{"result"};
+    Values of_all_;                            // of single numbers
+    std::map<std::string, ImageParam> whole_;  // operands with rows
+};
+
+}  // namespace
+
+KernelDefinition pointwise_of_rows(const PointwiseAlgorithm &algorithm, const PointwiseBlocks &blocks, const Machine &machine,
+                                   const Point &point) {
+    return JoinedRowsKernel(algorithm, blocks, machine, point).build();
 }
 
 }  // namespace atalla

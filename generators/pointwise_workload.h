@@ -1,4 +1,4 @@
-// The workload of a pointwise kernel, for the files that implement it.
+// The workload of a pointwise kernel.
 #pragma once
 
 #include <algorithm>
@@ -47,8 +47,6 @@ private:
     // The only dimension that all of these inputs have, where others are without it, or that they are single numbers.
     std::optional<size_t> only_dim(const std::set<std::string> &inputs) const;
     JoinedRows rows_as_run(int64_t numbers) const;
-    KernelDefinition build_of_rows(const Machine &machine, const Point &point) const;
-    KernelDefinition build_of_patterns(const Machine &machine, const Point &point) const;
     double draft_of_patterns(const Machine &machine, const Point &point) const;
     double draft_of_run(const Machine &machine, const Point &point) const;
     // What crosses the bus beside the tensors' elements, since operands meet in lanes.
