@@ -150,6 +150,10 @@ std::vector<size_t> halves_of(const std::vector<Tile> &tiles, const Machine &mac
     return halves;
 }
 
+void append(Body from, Body &to) {
+    for (Node &node : from) to.push_back(std::move(node));
+}
+
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus) {
     Op op;
     op.opcode = Opcode::addi_s;

@@ -50,6 +50,8 @@ struct Channel {
     Reg row_jump = {};                   // bytes of a pad that the next step is more, where jumps have rows
 };
 
+// Nodes, behind those that are there.
+void append(Body from, Body &to);
 // dst = value + what `plus` names.
 Op value_op(Reg dst, LinearForm value, std::array<Reg, 3> plus = {});
 Op binary(Opcode opcode, Reg dst, Reg a, Reg b);
