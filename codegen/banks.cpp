@@ -156,218 +156,313 @@ static void assign_scalar_banks(Kernel &kernel, const Blocks &blocks) {
             if (is_inner(block) == inner_loops) for_operations(block, assign);
 }
 
-void assign_banks(Kernel &kernel, const Blocks &blocks) {
-    const Machine &machine = *kernel.machine;
-    if (machine.timed() && machine.regs.scalar_conflict && machine.regs.scalar_banks > 1) assign_scalar_banks(kernel, blocks);
-    const int banks = static_cast<int>(machine.regs.vector_banks);
-    if (!machine.timed() || !machine.regs.vector_conflict || banks < 2) return;
+namespace {
 
-    const auto is_vector = [&](Reg r) { return r.id > all_lanes.id && kernel.cls(r) == RegisterClass::Vector; };
-    const auto inner = [&](size_t b) {
-        return blocks[b].end.kind == Terminator::Loop && blocks[b].end.target == static_cast<int>(b);
-    };
-    std::set<Reg> sums;  // of rows of the array
-    for (const Block &block : blocks)
-        for (const Op &op : block.ops)
-            if (adds_to_sum(op)) sums.insert(op.dst);
+class VectorRoles {
+public:
+    VectorRoles(Kernel &kernel, const Blocks &blocks) : kernel_(kernel), blocks_(blocks), spans_(spans_of(blocks)) {
+        find_uses();
+        part_what_is_read_together();
+        set_little_loops_apart();
+        make_roles();
+        find_conflicts();
+    }
+
+    std::vector<Role> &all() { return roles_; }
+    // How much it costs if two roles share a bank.
+    double conflict(int a, int b) const { return conflict_[a][b]; }
+    std::vector<int> by_weight() const {
+        std::vector<int> order(roles_.size());
+        for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
+        std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return roles_[a].weight > roles_[b].weight; });
+        return order;
+    }
+    const std::map<Reg, Span> &spans() const { return spans_; }
+    bool lives_in_one_block(Reg r) const { return spans_.at(r).first == spans_.at(r).last; }
+    // By lanes, beside rows of the array.
+    bool is_cleared(Reg r) const { return cleared_.contains(r); }
+
+    bool is_vector(Reg r) const { return r.id > all_lanes.id && kernel_.cls(r) == RegisterClass::Vector; }
+    bool is_inner(size_t b) const {
+        return blocks_[b].end.kind == Terminator::Loop && blocks_[b].end.target == static_cast<int>(b);
+    }
+    // Two vectors, whose banks should be different ones.
+    bool reads_two(const Op &op) const {
+        return op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) &&
+               is_vector(op.src[1]);
+    }
+
+private:
     // A sum that is cleared in some lanes is not read for it.
-    const auto clears_sum = [&](const Op &op) { return sums.contains(op.dst) && clears_under_mask(kernel, op); };
-    const auto reads_of = [&](const Op &op) { return clears_sum(op) ? std::vector<Reg>{} : codegen::reads_of(op); };
-    std::map<Reg, RoleKey> keys;
-    std::set<Reg> stored, looped;  // by straight code; used in an inner loop
-    std::set<Reg> cleared;         // by lanes, beside rows of the array
-    for (const Block &block : blocks)
-        for (const Op &op : block.ops) {
-            if (clears_sum(op)) cleared.insert(op.dst);
-            if (inner(static_cast<size_t>(&block - blocks.data()))) {
-                for (Reg r : reads_of(op)) looped.insert(r);
-                looped.insert(op.dst);
-            } else if (op.opcode == Opcode::vreg_st) {
-                for (Reg r : reads_of(op)) stored.insert(r);
-            }
-            for (Reg r : reads_of(op))
-                if (is_vector(r)) keys[r].readers.insert(static_cast<int>(op.opcode));
-            // What clears a register is made of nothing that has a bank, by either unit.
-            if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel, op) && !clears_sum(op))
-                keys[op.dst].writers.insert(static_cast<int>(op.opcode));
-        }
-    // Registers of one role that an operation reads together: parts of it that differ.
-    std::map<Reg, std::vector<Reg>> together;
-    for (const Block &block : blocks)
-        for (const Op &op : block.ops)
-            if (op.src[0].defined() && op.src[1].defined() && op.src[0] != op.src[1] && is_vector(op.src[0]) &&
-                is_vector(op.src[1]) && keys[op.src[0]] == keys[op.src[1]] && !kernel.takes(Choice::SharedRoles)) {
-                together[op.src[0]].push_back(op.src[1]);
-                together[op.src[1]].push_back(op.src[0]);
-            }
-    for (const Block &block : blocks)
-        for (const Op &op : block.ops)
-            for (Reg r : {op.src[0], op.src[1]})
-                if (const auto found = together.find(r); found != together.end() && keys[r].part == 0) {
-                    std::set<int> taken;
-                    for (Reg other : found->second) taken.insert(keys[other].part);
-                    int part = 1;
-                    while (taken.contains(part)) part++;
-                    keys[r].part = part;
+    bool clears_sum(const Op &op) const { return sums_.contains(op.dst) && clears_under_mask(kernel_, op); }
+    std::vector<Reg> reads_of(const Op &op) const { return clears_sum(op) ? std::vector<Reg>{} : codegen::reads_of(op); }
+
+    void find_uses() {
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops)
+                if (adds_to_sum(op)) sums_.insert(op.dst);
+        for (size_t b = 0; b < blocks_.size(); b++)
+            for (const Op &op : blocks_[b].ops) {
+                if (clears_sum(op)) cleared_.insert(op.dst);
+                if (is_inner(b)) {
+                    for (Reg r : reads_of(op)) looped_.insert(r);
+                    looped_.insert(op.dst);
+                } else if (op.opcode == Opcode::vreg_st) {
+                    for (Reg r : reads_of(op)) stored_.insert(r);
                 }
-    const std::map<Reg, Span> spans = spans_of(blocks);
+                for (Reg r : reads_of(op))
+                    if (is_vector(r)) keys_[r].readers.insert(static_cast<int>(op.opcode));
+                // What clears a register is made of nothing that has a bank, by either unit.
+                if (op.dst.defined() && is_vector(op.dst) && !makes_constant(kernel_, op) && !clears_sum(op))
+                    keys_[op.dst].writers.insert(static_cast<int>(op.opcode));
+            }
+    }
+
+    // Registers of one role that an operation reads together: parts of it that differ.
+    void part_what_is_read_together() {
+        std::map<Reg, std::vector<Reg>> together;
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops)
+                if (reads_two(op) && keys_[op.src[0]] == keys_[op.src[1]] && !kernel_.takes(Choice::SharedRoles)) {
+                    together[op.src[0]].push_back(op.src[1]);
+                    together[op.src[1]].push_back(op.src[0]);
+                }
+        for (const Block &block : blocks_)
+            for (const Op &op : block.ops)
+                for (Reg r : {op.src[0], op.src[1]})
+                    if (const auto found = together.find(r); found != together.end() && keys_[r].part == 0) {
+                        std::set<int> taken;
+                        for (Reg other : found->second) taken.insert(keys_[other].part);
+                        int part = 1;
+                        while (taken.contains(part)) part++;
+                        keys_[r].part = part;
+                    }
+    }
+
     // What lives in an inner loop of little work has a role of its own, so that it decides nothing for the loops that take the
     // time.
-    constexpr int64_t little = 16;  // times less than the most
-    const auto work = [&](size_t b) { return executions(kernel, blocks, b) * static_cast<int64_t>(blocks[b].ops.size()); };
-    int64_t most_work = 0;
-    for (size_t b = 0; b < blocks.size(); b++) most_work = std::max(most_work, inner(b) ? work(b) : 0);
-    for (auto &[reg, key] : keys)
-        if (const Span &span = spans.at(reg); key.part == 0 && span.first == span.last &&
-                                              inner(static_cast<size_t>(span.first)) &&
-                                              work(static_cast<size_t>(span.first)) * little < most_work)
-            key.part = -1;
-    std::map<RoleKey, int> index;
-    std::vector<Role> roles;
-    std::map<Reg, int> role_of;
-    for (const auto &[reg, key] : keys) {
-        const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles.size()));
-        if (inserted) roles.emplace_back();
-        roles[it->second].registers.push_back(reg);
-        const bool only_turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} &&
-                                 key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
-        roles[it->second].turned = only_turned;
-        roles[it->second].stored += only_turned || (stored.contains(reg) && !looped.contains(reg));
-        role_of[reg] = it->second;
-    }
-
-    // How much it costs if two roles share a bank: operations that read both, and operations of different units that could
-    // share a packet, as often as they run.
-    std::vector<std::vector<double>> conflict(roles.size(), std::vector<double>(roles.size(), 0));
-    for (size_t b = 0; b < blocks.size(); b++) {
-        const auto weight = static_cast<double>(executions(kernel, blocks, b));
-        std::map<std::pair<int, Unit>, int> reads;  // role and reading unit -> operations
-        for (const Op &op : blocks[b].ops) {
-            std::vector<int> read;
-            for (Reg r : reads_of(op))
-                if (is_vector(r)) read.push_back(role_of[r]);
-            for (int role : read) {
-                reads[{role, info(op.opcode).unit}]++;
-                roles[role].weight += weight;
-                for (int other : read)
-                    if (other != role) conflict[role][other] += same_operation_weight * weight;
-            }
-        }
-        for (const auto &[a, count_a] : reads)
-            for (const auto &[c, count_c] : reads)
-                if (a.first != c.first && a.second != c.second)
-                    conflict[a.first][c.first] += weight * std::min(count_a, count_c);
-    }
-
-    std::vector<int> order(roles.size());
-    for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return roles[a].weight > roles[b].weight; });
-    // Gives each role its banks, and returns what these cost. A role that fills more than two has as much in each of them, or
-    // in the last what does not fit the others, which leaves that one to roles that are read beside it.
-    const auto place = [&](bool rest_in_last) {
-        std::vector<double> load(banks, 0);
-        CarriedInBanks carried(spans, blocks.size(), banks);
-        std::vector<int> placed;
-        double total = 0;
-        for (int r : order) {
-            Role &role = roles[r];
-            std::vector<double> conflicts(banks, 0);
-            std::vector<std::pair<double, int>> costs;
-            for (int bank = 0; bank < banks; bank++) {
-                for (int other : placed) conflicts[bank] += conflict[r][other] * roles[other].share(bank);
-                costs.push_back({conflicts[bank] + load[bank] / 64, bank});
-            }
-            std::stable_sort(costs.begin(), costs.end());
-            const int at_once = std::min(static_cast<int>(role.registers.size()),
-                                         std::max(carried_at_once(role.registers, spans, blocks.size()), short_lived_at_once));
-            // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
-            const int least = role.stored >= many_stored ? 2 : 1;
-            // Nothing is read beside what the array turns: it leaves banks that are full of what blocks carry.
-            const auto room = [&](int bank) {
-                return role.turned ? std::max(0, registers_for_one_bank - carried.most(bank, role.registers))
-                                   : registers_for_one_bank;
-            };
-            int even_room = 0, all_room = 0;  // of the banks but the last, and of all
-            role.banks.clear();
-            int wanted = 0;
-            for (; wanted < banks && (wanted < least || all_room < at_once); wanted++) {
-                role.banks.push_back(costs[static_cast<size_t>(wanted)].second);
-                even_room = all_room;
-                all_room += room(role.banks.back());
-            }
-            const bool full = even_room < (wanted - 1) * registers_for_one_bank;
-            const bool rest = wanted > least && (full || (rest_in_last && wanted > 2));
-            std::sort(role.banks.begin(), role.banks.end() - rest);
-            role.shares.assign(role.banks.size(), 0);
-            const size_t even = role.banks.size() - rest;
-            // What lanes clear in a loop would wait to be written behind what is loaded to the last bank all the time.
-            size_t over = 0;
-            for (size_t i = 0; i < role.registers.size(); i++) {
-                over += rest &&
-                        spills(i % static_cast<size_t>(at_once), static_cast<size_t>(at_once), static_cast<size_t>(even_room));
-                const bool last = over > 0 && !cleared.contains(role.registers[i]);
-                over -= last;
-                const size_t at = last ? even : i % even;
-                kernel.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
-                role.shares[at] += 1 / static_cast<double>(role.registers.size());
-                load[role.banks[at]]++;
-                carried.add(role.banks[at], role.registers[i]);
-            }
-            placed.push_back(r);
-        }
-        // A role that came early did not know those behind it: it moves where two fifths of its reads would no longer meet
-        // others.
-        const auto cost = [&](int r, int bank) {
-            double sum = 0;
-            for (int other : placed) sum += other == r ? 0 : conflict[r][other] * roles[other].share(bank);
-            return sum;
+    void set_little_loops_apart() {
+        constexpr int64_t little = 16;  // times less than the most
+        const auto work = [&](size_t b) {
+            return executions(kernel_, blocks_, b) * static_cast<int64_t>(blocks_[b].ops.size());
         };
+        int64_t most_work = 0;
+        for (size_t b = 0; b < blocks_.size(); b++) most_work = std::max(most_work, is_inner(b) ? work(b) : 0);
+        for (auto &[reg, key] : keys_) {
+            const size_t block = spans_.at(reg).first;
+            if (key.part == 0 && lives_in_one_block(reg) && is_inner(block) && work(block) * little < most_work) key.part = -1;
+        }
+    }
+
+    void make_roles() {
+        std::map<RoleKey, int> index;
+        for (const auto &[reg, key] : keys_) {
+            const auto [it, inserted] = index.try_emplace(key, static_cast<int>(roles_.size()));
+            if (inserted) roles_.emplace_back();
+            Role &role = roles_[it->second];
+            role.registers.push_back(reg);
+            role.turned = key.writers == std::set<int>{static_cast<int>(Opcode::gemm_vv)} &&
+                          key.readers == std::set<int>{static_cast<int>(Opcode::vreg_st)};
+            role.stored += role.turned || (stored_.contains(reg) && !looped_.contains(reg));
+            role_of_[reg] = it->second;
+        }
+    }
+
+    // Operations that read both, and operations of different units that could share a packet, as often as they run.
+    void find_conflicts() {
+        conflict_.assign(roles_.size(), std::vector<double>(roles_.size(), 0));
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            const auto weight = static_cast<double>(executions(kernel_, blocks_, b));
+            std::map<std::pair<int, Unit>, int> reads;  // role and reading unit -> operations
+            for (const Op &op : blocks_[b].ops) {
+                std::vector<int> read;
+                for (Reg r : reads_of(op))
+                    if (is_vector(r)) read.push_back(role_of_[r]);
+                for (int role : read) {
+                    reads[{role, info(op.opcode).unit}]++;
+                    roles_[role].weight += weight;
+                    for (int other : read)
+                        if (other != role) conflict_[role][other] += same_operation_weight * weight;
+                }
+            }
+            for (const auto &[a, count_a] : reads)
+                for (const auto &[c, count_c] : reads)
+                    if (a.first != c.first && a.second != c.second)
+                        conflict_[a.first][c.first] += weight * std::min(count_a, count_c);
+        }
+    }
+
+    Kernel &kernel_;
+    const Blocks &blocks_;
+    const std::map<Reg, Span> spans_;
+    std::set<Reg> sums_;             // of rows of the array
+    std::set<Reg> stored_, looped_;  // by straight code; used in an inner loop
+    std::set<Reg> cleared_;
+    std::map<Reg, RoleKey> keys_;
+    std::vector<Role> roles_;
+    std::map<Reg, int> role_of_;
+    std::vector<std::vector<double>> conflict_;
+};
+
+// Gives each role its banks. A role that fills more than two has as much in each of them, or in the last what does not fit the
+// others, which leaves that one to roles that are read beside it.
+class Placement {
+public:
+    Placement(Kernel &kernel, VectorRoles &roles, size_t blocks, int banks, bool rest_in_last)
+        : kernel_(kernel),
+          roles_(roles),
+          blocks_(blocks),
+          banks_(banks),
+          rest_in_last_(rest_in_last),
+          load_(banks, 0),
+          carried_(roles.spans(), blocks, banks) {}
+
+    // Returns what the banks cost.
+    double run() {
+        for (int r : roles_.by_weight()) {
+            divide(role(r), choose_banks(r));
+            placed_.push_back(r);
+        }
+        move_roles();
+        double total = 0;
+        for (int r : placed_)
+            for (size_t i = 0; i < role(r).banks.size(); i++) total += cost(r, role(r).banks[i]) * role(r).shares[i];
+        return total;
+    }
+
+private:
+    // How a role lies in its banks: this many registers at once, of which the even banks have room for so many.
+    struct Division {
+        int at_once = 0, even_room = 0;
+        bool rest = false;  // the last bank has what does not fit the others
+    };
+
+    Role &role(int r) { return roles_.all()[r]; }
+    double cost(int r, int bank) {
+        double sum = 0;
+        for (int other : placed_) sum += other == r ? 0 : roles_.conflict(r, other) * role(other).share(bank);
+        return sum;
+    }
+
+    // Those in which it meets others least, the emptier first.
+    std::vector<int> cheapest_banks(int r) {
+        std::vector<std::pair<double, int>> costs;
+        for (int bank = 0; bank < banks_; bank++) costs.push_back({cost(r, bank) + load_[bank] / 64, bank});
+        std::stable_sort(costs.begin(), costs.end());
+        std::vector<int> cheapest;
+        for (const auto &[cost, bank] : costs) cheapest.push_back(bank);
+        return cheapest;
+    }
+
+    Division choose_banks(int r) {
+        Role &role = this->role(r);
+        Division division;
+        division.at_once = std::min(static_cast<int>(role.registers.size()),
+                                    std::max(carried_at_once(role.registers, roles_.spans(), blocks_), short_lived_at_once));
+        // A packet can store two results, of two banks. In a loop both would collide with what else it reads.
+        const int least = role.stored >= many_stored ? 2 : 1;
+        // Nothing is read beside what the array turns: it leaves banks that are full of what blocks carry.
+        const auto room = [&](int bank) {
+            return role.turned ? std::max(0, registers_for_one_bank - carried_.most(bank, role.registers))
+                               : registers_for_one_bank;
+        };
+        const std::vector<int> cheapest = cheapest_banks(r);
+        int all_room = 0, wanted = 0;
+        role.banks.clear();
+        for (; wanted < banks_ && (wanted < least || all_room < division.at_once); wanted++) {
+            role.banks.push_back(cheapest[static_cast<size_t>(wanted)]);
+            division.even_room = all_room;
+            all_room += room(role.banks.back());
+        }
+        const bool full = division.even_room < (wanted - 1) * registers_for_one_bank;
+        division.rest = wanted > least && (full || (rest_in_last_ && wanted > 2));
+        std::sort(role.banks.begin(), role.banks.end() - division.rest);
+        return division;
+    }
+
+    void divide(Role &role, const Division &division) {
+        role.shares.assign(role.banks.size(), 0);
+        const size_t even = role.banks.size() - division.rest, at_once = static_cast<size_t>(division.at_once);
+        // What lanes clear in a loop would wait to be written behind what is loaded to the last bank all the time.
+        size_t over = 0;
+        for (size_t i = 0; i < role.registers.size(); i++) {
+            over += division.rest && spills(i % at_once, at_once, static_cast<size_t>(division.even_room));
+            const bool last = over > 0 && !roles_.is_cleared(role.registers[i]);
+            over -= last;
+            const size_t at = last ? even : i % even;
+            kernel_.registers[role.registers[i].id].bank = static_cast<int8_t>(role.banks[at]);
+            role.shares[at] += 1 / static_cast<double>(role.registers.size());
+            load_[role.banks[at]]++;
+            carried_.add(role.banks[at], role.registers[i]);
+        }
+    }
+
+    // A role that came early did not know those behind it: it moves where two fifths of its reads would no longer meet
+    // others.
+    void move_roles() {
         constexpr int most_rounds = 4;
         bool moved = true;
         for (int round = 0; moved && round < most_rounds; round++) {
             moved = false;
-            for (int r : placed) {
-                Role &role = roles[r];
+            for (int r : placed_) {
+                Role &role = this->role(r);
                 if (role.banks.size() != 1) continue;
                 const auto registers = static_cast<double>(role.registers.size());
                 const int from = role.banks[0];
                 int to = from;
-                double least = cost(r, from) + (load[from] - registers) / 64;
-                for (int bank = 0; bank < banks; bank++)
-                    if (const double here = cost(r, bank) + load[bank] / 64; bank != from && here < least) {
+                double least = cost(r, from) + (load_[from] - registers) / 64;
+                for (int bank = 0; bank < banks_; bank++)
+                    if (const double here = cost(r, bank) + load_[bank] / 64; bank != from && here < least) {
                         least = here;
                         to = bank;
                     }
                 if (to == from || cost(r, from) - cost(r, to) < 0.4 * role.weight) continue;
                 moved = true;
                 role.banks[0] = to;
-                load[from] -= registers;
-                load[to] += registers;
-                for (Reg member : role.registers) kernel.registers[member.id].bank = static_cast<int8_t>(to);
+                load_[from] -= registers;
+                load_[to] += registers;
+                for (Reg member : role.registers) kernel_.registers[member.id].bank = static_cast<int8_t>(to);
             }
         }
-        for (int r : placed)
-            for (size_t i = 0; i < roles[r].banks.size(); i++) total += cost(r, roles[r].banks[i]) * roles[r].shares[i];
-        return total;
-    };
-    if (const double even = place(false); even > 0 && place(true) >= even) place(false);
+    }
 
-    // What an operation of an inner loop reads beside a register of its bank moves to another one, if it lives in this block
-    // only.
+    Kernel &kernel_;
+    VectorRoles &roles_;
+    const size_t blocks_;
+    const int banks_;
+    const bool rest_in_last_;
+    std::vector<double> load_;  // registers
+    CarriedInBanks carried_;
+    std::vector<int> placed_;
+};
+
+// What an operation of an inner loop reads beside a register of its bank moves to another one, if it lives in this block only.
+void move_colliding(Kernel &kernel, const Blocks &blocks, const VectorRoles &roles, int banks) {
     int next = 0;
     for (size_t b = 0; b < blocks.size(); b++)
         for (const Op &op : blocks[b].ops) {
-            if (!inner(b) || !op.src[0].defined() || !op.src[1].defined() || op.src[0] == op.src[1] || !is_vector(op.src[0]) ||
-                !is_vector(op.src[1]))
-                continue;
+            if (!roles.is_inner(b) || !roles.reads_two(op)) continue;
             const int bank = kernel.registers[op.src[0].id].bank;
             if (kernel.registers[op.src[1].id].bank != bank) continue;
             for (Reg r : {op.src[0], op.src[1]}) {
-                if (spans.at(r).first != spans.at(r).last) continue;
+                if (!roles.lives_in_one_block(r)) continue;
                 kernel.registers[r.id].bank = static_cast<int8_t>((bank + 1 + next++ % (banks - 1)) % banks);
                 break;
             }
         }
+}
+
+}  // namespace
+
+void assign_banks(Kernel &kernel, const Blocks &blocks) {
+    const Machine &machine = *kernel.machine;
+    if (machine.timed() && machine.regs.scalar_conflict && machine.regs.scalar_banks > 1) assign_scalar_banks(kernel, blocks);
+    const int banks = static_cast<int>(machine.regs.vector_banks);
+    if (!machine.timed() || !machine.regs.vector_conflict || banks < 2) return;
+    VectorRoles roles(kernel, blocks);
+    const auto place = [&](bool rest_in_last) { return Placement(kernel, roles, blocks.size(), banks, rest_in_last).run(); };
+    if (const double even = place(false); even > 0 && place(true) >= even) place(false);
+    move_colliding(kernel, blocks, roles, banks);
 }
 
 }  // namespace atalla::codegen
