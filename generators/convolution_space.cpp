@@ -1,6 +1,8 @@
 #include "generators/convolution_space.h"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 #include "generators/convolution_image.h"
 #include "generators/vocabulary.h"
@@ -158,188 +160,285 @@ bool leave_beside(const Machine &machine, const Point &point) {
 
 double weights_cycles(const Point &point) { return 40 * lanes / static_cast<double>(point["weight_unroll"]); }
 
-}  // namespace
+// Constraints keep copies of what they ask.
+class ConvolutionSpace {
+public:
+    ConvolutionSpace(const ConvolutionShape &shape, const Machine &machine)
+        : shape_(shape),
+          machine_(machine),
+          band_(shape.band_rows()),
+          shares_(shape.shared_columns() > 0),
+          kernels_stream_(band_ > 1 || shares_),
+          in_line_(shape.places_in_line() && vocabulary::array_adds(machine)),
+          in_parts_(shape.in_parts() && vocabulary::array_adds(machine)) {}
 
-Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
-    const int64_t columns = shape.columns(), band = shape.band_rows();
-    std::vector<int64_t> rows, strip_columns, strip_rows, row_unrolls, weight_unrolls;
-    for (int64_t block = 1; block <= shape.rows(); block++)
-        if (ConvolutionPlan::possible_block(shape, block)) rows.push_back(block);
-    for (int64_t part = 1; part <= columns; part++)
-        if (columns % part == 0) strip_columns.push_back(part);
-    for (int64_t block = 1; block <= std::min<int64_t>(shape.rows(), most_strip_rows); block++) strip_rows.push_back(block);
-    for (int64_t unroll = 1; unroll <= columns; unroll++)
-        if (unroll == 1 || keeps_pads(shape, unroll, machine)) row_unrolls.push_back(unroll);
-    // As places are turned, columns of the result go round the pads.
-    for (int64_t unroll = least_weight_unroll(shape, machine); unroll <= lanes; unroll *= 2) weight_unrolls.push_back(unroll);
-    std::vector<int64_t> channels;
-    const bool shares = shape.shared_columns() > 0, kernels_stream = band > 1 || shares;
-    if (!kernels_stream) channels.push_back(0);
-    // Of packed blocks of 32 channels whole ones.
-    for (int64_t part = 1; part <= shape.out && kernels_stream; part++)
-        if (shape.out % part == 0 && (part == 1 || part * band <= most_sums(machine)) &&
-            (!shape.packs_by_pads() || part % lanes == 0))
-            channels.push_back(part);
-    if (shares) strip_columns = {shape.line_places()}, weight_unrolls = {lanes};
-    // In line a strip is any number of places: the equal parts of all that fit the registers.
-    const bool in_line = shape.places_in_line() && vocabulary::array_adds(machine);
-    if (in_line)
-        for (int64_t count = 1, places = shape.rows() * columns; count <= places; count++)
-            if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together);
-                part <= most_sums(machine) && part >= most_sums(machine) / 4)
-                if (std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end())
-                    strip_columns.push_back(part);
-    // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder
-    // sets the pace, strips are short, and their loop over k tiles defers sums, which it cannot where it is in another one.
-    const bool in_parts = shape.in_parts() && vocabulary::array_adds(machine);
-    for (int64_t count = 1; count <= columns && in_parts; count++)
-        if (const int64_t part = ceil_div(columns, count);
-            std::find(strip_columns.begin(), strip_columns.end(), part) == strip_columns.end())
-            strip_columns.push_back(part);
-    Space space;
-    space.parameter("rows", "rows of the result for which the image is turned at once", rows)
-        .choice("image_at_once",
-                "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows of "
-                "it, or channels",
-                {0, 1})
-        .parameter("strip_rows", "rows of the result that one load of the weights serves", strip_rows)
-        .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns)
-        .choice("strips_alike",
-                "1: all strips are alike, the last filled up with rows that are no results; 0: some are a row lower, with code "
-                "of their own",
-                {1, 0})
-        .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
-        .choice("first_apart",
-                "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too",
-                {1, 0})
-        .choice("back_at_end",
-                "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
-        .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls)
-        .parameter("channels",
-                   "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 "
-                   "elsewhere: places stream past 32 channels",
-                   channels)
-        .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls);
-    space.choice("in_line",
-                 "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones",
-                 in_line ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    space.choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one",
-                 shape.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0});
-    space.choice("in_parts",
-                 "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; 0: "
-                 "pads have places in turns",
-                 in_parts ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0});
-    if (shares)
-        space.parameter("strips_leave",
-                        "strips whose results leave together, a transfer for each output channel; 1: each strip's on their own",
-                        strips_leave(shape));
-    space.parameter("kernel_parts", "parts in which the packed kernel of 32 output channels comes, one while another is used",
-                    kernel_parts(shape, machine));
-    space.constraint("parts of a kernel",
-                     {"kernel_parts", "rows", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
-                      "weight_unroll", "in_line", "in_parts"},
-                     "A kernel that comes in parts serves one strip of a block, whose sums are in registers.",
-                     [shape](const Point &point) {
-                         return point["kernel_parts"] == 1 ||
-                                (point["strip_columns"] == shape.columns() && point["strip_rows"] == point["rows"] &&
-                                 point["strips_alike"] && point["sums_in_registers"] && point["weight_unroll"] == lanes &&
-                                 !point["in_line"] && !point["in_parts"]);
-                     });
-    space.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"},
-                     "Places of parts have their sums in registers, and weights in straight-line code.",
-                     [](const Point &point) {
-                         return !point["in_parts"] ||
-                                (point["sums_in_registers"] && !point["back_at_end"] && point["weight_unroll"] == lanes);
-                     });
-    space.constraint("rows together", {"rows_together", "rows", "in_line"},
-                     "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
-                     [all = shape.rows()](const Point &point) {
-                         return !point["rows_together"] || (point["rows"] == all && !point["in_line"]);
-                     });
-    space.constraint(
-        "in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"},
-        "Strips of places in line have their sums in registers, which are cleared, and one block.", [](const Point &point) {
-            return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] &&
-                                         point["weight_unroll"] == lanes);
-        });
-    std::vector<std::string> of_strips = {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"};
-    if (shares) {
-        of_strips.push_back("strips_leave");
-        space.constraint("strips that leave together", {"strips_leave", "channels"},
-                         "The transfers of strips that leave together are at most half as many a pad as these strips.",
-                         [machine](const Point &point) { return leave_beside(machine, point); });
+    Space make() {
+        add_parameters();
+        bring_kernel_in_parts();
+        place_image_otherwise();
+        cut_strips();
+        fit_registers();
+        clear_sums();
+        if (shape_.channels_last) keep_channels_innermost();
+        if (shape_.patches()) bring_patches();
+        if (kernels_stream_) stream_kernels();
+        share_image();
+        fit_pads();
+        return std::move(space_);
     }
-    space.constraint("strips", of_strips,
-                     "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have the "
-                     "rows of a block that those of one size do not divide.",
-                     [shape](const Point &point) { return ConvolutionPlan::possible(shape, point); });
-    space.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.",
-                     [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
-    space.constraint("strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
-                     "Strips of two sizes have packed weights, their sums in registers, the results of all channels together, "
-                     "and blocks that bring their own rows of the image: code of one image for all would grow with the blocks.",
-                     [fits = shape.packed && band == 1](const Point &point) {
-                         return point["strips_alike"] ||
-                                (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
-                     });
-    space.constraint("registers", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "in_parts"},
-                     "The sums of a strip and the vectors on their way fit the register file.",
-                     [limit = most_sums(machine)](const Point &point) {
-                         const int64_t rows = point["in_parts"]
-                                                  ? std::min(point["rows"], ConvolutionPlan::parts * point["strip_rows"])
-                                                  : point["strip_rows"];
-                         return point["sums_in_registers"] == 0 || rows * point["strip_columns"] <= limit;
-                     });
-    space.constraint("unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
-                     "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.",
-                     [](const Point &point) {
-                         return point["sums_in_registers"]
-                                    ? point["row_unroll"] == 1
-                                    : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
-                     });
-    space.constraint(
-        "cleared sums", {"sums_in_registers", "first_apart", "kernel_parts"},
-        "Only sums in registers that the array forms are cleared, and those of a kernel that comes in parts, which "
-        "are alike then; elsewhere the first k tile saves additions.",
-        [forms_sums = vocabulary::array_adds(machine)](const Point &point) {
-            if (point["kernel_parts"] > 1) return !point["first_apart"];
-            return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
-        });
-    if (shape.channels_last)
-        space.constraint(
+
+private:
+    // ---- parameters
+
+    std::vector<int64_t> blocks_of_rows() const {
+        std::vector<int64_t> values;
+        for (int64_t block = 1; block <= shape_.rows(); block++)
+            if (ConvolutionPlan::possible_block(shape_, block)) values.push_back(block);
+        return values;
+    }
+    static std::vector<int64_t> up_to(int64_t most) {
+        std::vector<int64_t> values(static_cast<size_t>(most));
+        std::iota(values.begin(), values.end(), 1);
+        return values;
+    }
+    std::vector<int64_t> strip_columns() const {
+        const int64_t columns = shape_.columns();
+        std::vector<int64_t> values = shares_ ? std::vector{shape_.line_places()} : divisors(columns, columns);
+        const auto add = [&](int64_t part) {
+            if (std::find(values.begin(), values.end(), part) == values.end()) values.push_back(part);
+        };
+        // In line a strip is any number of places: the equal parts of all that fit the registers.
+        if (in_line_)
+            for (int64_t count = 1, places = shape_.rows() * columns; count <= places; count++)
+                if (const int64_t part = round_up(ceil_div(places, count), ConvolutionShape::places_together);
+                    part <= most_sums(machine_) && part >= most_sums(machine_) / 4)
+                    add(part);
+        // Strips of parts may reach beyond the columns of the result: equal parts of these, the last filled up. Where the adder
+        // sets the pace, strips are short, and their loop over k tiles defers sums, which it cannot where it is in another one.
+        for (int64_t count = 1; count <= columns && in_parts_; count++) add(ceil_div(columns, count));
+        return values;
+    }
+    std::vector<int64_t> row_unrolls() const {
+        std::vector<int64_t> values;
+        for (int64_t unroll = 1; unroll <= shape_.columns(); unroll++)
+            if (unroll == 1 || keeps_pads(shape_, unroll, machine_)) values.push_back(unroll);
+        return values;
+    }
+    // As places are turned, columns of the result go round the pads.
+    std::vector<int64_t> weight_unrolls() const {
+        if (shares_) return {lanes};
+        std::vector<int64_t> values;
+        for (int64_t unroll = least_weight_unroll(shape_, machine_); unroll <= lanes; unroll *= 2) values.push_back(unroll);
+        return values;
+    }
+    // Of packed blocks of 32 channels whole ones.
+    std::vector<int64_t> channels() const {
+        if (!kernels_stream_) return {0};
+        std::vector<int64_t> values;
+        for (int64_t part = 1; part <= shape_.out; part++)
+            if (shape_.out % part == 0 && (part == 1 || part * band_ <= most_sums(machine_)) &&
+                (!shape_.packs_by_pads() || part % lanes == 0))
+                values.push_back(part);
+        return values;
+    }
+
+    void add_parameters() {
+        const auto either = [](bool possible) { return possible ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0}; };
+        space_.parameter("rows", "rows of the result for which the image is turned at once", blocks_of_rows())
+            .choice("image_at_once",
+                    "1: the whole image comes before it is turned, and the code of all blocks is alike; 0: each block's rows "
+                    "of it, or channels",
+                    {0, 1})
+            .parameter("strip_rows", "rows of the result that one load of the weights serves",
+                       up_to(std::min<int64_t>(shape_.rows(), most_strip_rows)))
+            .parameter("strip_columns", "columns of the result that one load of the weights serves", strip_columns())
+            .choice("strips_alike",
+                    "1: all strips are alike, the last filled up with rows that are no results; 0: some are a row lower, with "
+                    "code of their own",
+                    {1, 0})
+            .choice("sums_in_registers", "1: a strip's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+            .choice("first_apart",
+                    "1: a strip's first k tile is code of its own; 0: its sums are cleared, and the loop does that k tile, too",
+                    {1, 0})
+            .choice("back_at_end",
+                    "1: the results of all output channels are turned back together; 0: those of 32 channels at a time", {0, 1})
+            .parameter("row_unroll", "columns in straight-line code where the sums are in the pads", row_unrolls())
+            .parameter("channels",
+                       "output channels whose rows stream past the places of a strip, where rows of the result share lanes; 0 "
+                       "elsewhere: places stream past 32 channels",
+                       channels())
+            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls())
+            .choice("in_line",
+                    "1: strips are places that follow each other, whatever row they are of; 0: parts of rows or whole ones",
+                    either(in_line_))
+            .choice("rows_together", "1: as many rows of a narrow image as fit the lanes are turned at once; 0: one",
+                    shape_.narrow_rows() > 1 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{0})
+            .choice("in_parts",
+                    "1: each pad has a part of the image, rows of it, and a strip strip_rows x strip_columns places of each; "
+                    "0: pads have places in turns",
+                    either(in_parts_));
+        if (shares_)
+            space_.parameter(
+                "strips_leave",
+                "strips whose results leave together, a transfer for each output channel; 1: each strip's on their own",
+                strips_leave(shape_));
+        space_.parameter("kernel_parts",
+                         "parts in which the packed kernel of 32 output channels comes, one while another is used",
+                         kernel_parts(shape_, machine_));
+    }
+
+    // ---- kernel and image
+
+    void bring_kernel_in_parts() {
+        space_.constraint("parts of a kernel",
+                          {"kernel_parts", "rows", "strip_rows", "strip_columns", "strips_alike", "sums_in_registers",
+                           "weight_unroll", "in_line", "in_parts"},
+                          "A kernel that comes in parts serves one strip of a block, whose sums are in registers.",
+                          [columns = shape_.columns()](const Point &point) {
+                              return point["kernel_parts"] == 1 ||
+                                     (point["strip_columns"] == columns && point["strip_rows"] == point["rows"] &&
+                                      point["strips_alike"] && point["sums_in_registers"] && point["weight_unroll"] == lanes &&
+                                      !point["in_line"] && !point["in_parts"]);
+                          });
+    }
+
+    void place_image_otherwise() {
+        space_.constraint("in parts", {"in_parts", "sums_in_registers", "back_at_end", "weight_unroll"},
+                          "Places of parts have their sums in registers, and weights in straight-line code.",
+                          [](const Point &point) {
+                              return !point["in_parts"] ||
+                                     (point["sums_in_registers"] && !point["back_at_end"] && point["weight_unroll"] == lanes);
+                          });
+        space_.constraint("rows together", {"rows_together", "rows", "in_line"},
+                          "Rows of a narrow image that are turned at once are those of one block; places in line have no rows.",
+                          [all = shape_.rows()](const Point &point) {
+                              return !point["rows_together"] || (point["rows"] == all && !point["in_line"]);
+                          });
+        space_.constraint(
+            "in line", {"in_line", "image_at_once", "sums_in_registers", "first_apart", "back_at_end", "weight_unroll"},
+            "Strips of places in line have their sums in registers, which are cleared, and one block.", [](const Point &point) {
+                return !point["in_line"] || (!point["image_at_once"] && point["sums_in_registers"] && !point["first_apart"] &&
+                                             point["weight_unroll"] == lanes);
+            });
+    }
+
+    void keep_channels_innermost() {
+        space_.constraint(
             "places", {"image_at_once", "strips_alike", "back_at_end"},
             "With channels innermost nothing is turned: each block brings its rows, and results leave 32 channels at a time, "
             "those of strips of two sizes together.",
             [](const Point &point) { return !point["image_at_once"] && point["strips_alike"] != point["back_at_end"]; });
-    if (shape.patches())
-        space.constraint("patches", {"image_at_once", "weight_unroll"},
-                         "Patches come for each block, and weights are in straight-line code.",
-                         [](const Point &point) { return !point["image_at_once"] && point["weight_unroll"] == lanes; });
-    if (kernels_stream)
-        space.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
-                         "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, "
-                         "and results need not be turned.",
-                         [band](const Point &point) {
-                             return point["rows"] % band == 0 && point["strip_rows"] == 1 && point["strip_columns"] <= lanes &&
-                                    point["sums_in_registers"] && point["back_at_end"];
-                         });
-    space.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
-                     [all = shape.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
-    std::vector<std::string> of_buffers = {"rows",         "image_at_once",     "strip_rows",  "strip_columns",
-                                           "strips_alike", "sums_in_registers", "back_at_end", "row_unroll",
-                                           "channels",     "in_line",           "in_parts",    "kernel_parts"};
-    if (shares) of_buffers.push_back("strips_leave");
-    space.constraint("pads", of_buffers,
-                     "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
-                     [shape, machine](const Point &point) {
-                         if (!ConvolutionPlan::possible(shape, point)) return true;
-                         return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() *
-                                                                       (point["in_line"]             ? 31
-                                                                        : shape.shared_columns() > 0 ? 30
-                                                                                                     : 28) /
-                                                                       32;
-                     });
-    return space;
+    }
+
+    void bring_patches() {
+        space_.constraint("patches", {"image_at_once", "weight_unroll"},
+                          "Patches come for each block, and weights are in straight-line code.",
+                          [](const Point &point) { return !point["image_at_once"] && point["weight_unroll"] == lanes; });
+    }
+
+    void stream_kernels() {
+        space_.constraint("bands", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "back_at_end"},
+                          "Blocks are whole bands; strips are at most 32 places, which are weights; the sums are in registers, "
+                          "and results need not be turned.",
+                          [band = band_](const Point &point) {
+                              return point["rows"] % band == 0 && point["strip_rows"] == 1 && point["strip_columns"] <= lanes &&
+                                     point["sums_in_registers"] && point["back_at_end"];
+                          });
+    }
+
+    void share_image() {
+        space_.constraint("blocks", {"rows", "image_at_once"}, "Several blocks share an image that comes at once.",
+                          [all = shape_.rows()](const Point &point) { return !point["image_at_once"] || point["rows"] < all; });
+    }
+
+    // ---- strips
+
+    void cut_strips() {
+        std::vector<std::string> of_strips = {"rows", "strip_rows", "strip_columns", "strips_alike", "in_line", "in_parts"};
+        if (shares_) {
+            of_strips.push_back("strips_leave");
+            space_.constraint("strips that leave together", {"strips_leave", "channels"},
+                              "The transfers of strips that leave together are at most half as many a pad as these strips.",
+                              [machine = machine_](const Point &point) { return leave_beside(machine, point); });
+        }
+        space_.constraint("strips", of_strips,
+                          "A strip is a part of a row, whole rows, or in line a multiple of 4 places; strips of two sizes have "
+                          "the rows of a block that those of one size do not divide.",
+                          [shape = shape_](const Point &point) { return ConvolutionPlan::possible(shape, point); });
+        space_.constraint("strip rows", {"strip_rows", "rows"}, "A strip is not larger than a block.",
+                          [](const Point &point) { return point["strip_rows"] <= point["rows"]; });
+        space_.constraint(
+            "strips of two sizes", {"strips_alike", "image_at_once", "sums_in_registers", "back_at_end"},
+            "Strips of two sizes have packed weights, their sums in registers, the results of all channels together, "
+            "and blocks that bring their own rows of the image: code of one image for all would grow with the blocks.",
+            [fits = shape_.packed && band_ == 1](const Point &point) {
+                return point["strips_alike"] ||
+                       (fits && !point["image_at_once"] && point["sums_in_registers"] && point["back_at_end"]);
+            });
+    }
+
+    // ---- registers and pads
+
+    void fit_registers() {
+        space_.constraint("registers", {"rows", "strip_rows", "strip_columns", "sums_in_registers", "in_parts"},
+                          "The sums of a strip and the vectors on their way fit the register file.",
+                          [limit = most_sums(machine_)](const Point &point) {
+                              const int64_t rows = point["in_parts"]
+                                                       ? std::min(point["rows"], ConvolutionPlan::parts * point["strip_rows"])
+                                                       : point["strip_rows"];
+                              return point["sums_in_registers"] == 0 || rows * point["strip_columns"] <= limit;
+                          });
+        space_.constraint(
+            "unrolled columns", {"strip_columns", "sums_in_registers", "row_unroll"},
+            "Unrolling divides the columns of a strip; with the sums in registers every place is unrolled anyway.",
+            [](const Point &point) {
+                return point["sums_in_registers"]
+                           ? point["row_unroll"] == 1
+                           : point["row_unroll"] <= lanes && point["strip_columns"] % point["row_unroll"] == 0;
+            });
+    }
+
+    void clear_sums() {
+        space_.constraint(
+            "cleared sums", {"sums_in_registers", "first_apart", "kernel_parts"},
+            "Only sums in registers that the array forms are cleared, and those of a kernel that comes in parts, which "
+            "are alike then; elsewhere the first k tile saves additions.",
+            [forms_sums = vocabulary::array_adds(machine_)](const Point &point) {
+                if (point["kernel_parts"] > 1) return !point["first_apart"];
+                return point["first_apart"] || (point["sums_in_registers"] && forms_sums);
+            });
+    }
+
+    void fit_pads() {
+        std::vector<std::string> of_buffers = {"rows",         "image_at_once",     "strip_rows",  "strip_columns",
+                                               "strips_alike", "sums_in_registers", "back_at_end", "row_unroll",
+                                               "channels",     "in_line",           "in_parts",    "kernel_parts"};
+        if (shares_) of_buffers.push_back("strips_leave");
+        space_.constraint("pads", of_buffers,
+                          "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
+                          [shape = shape_, machine = machine_](const Point &point) {
+                              if (!ConvolutionPlan::possible(shape, point)) return true;
+                              return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() *
+                                                                            (point["in_line"]             ? 31
+                                                                             : shape.shared_columns() > 0 ? 30
+                                                                                                          : 28) /
+                                                                            32;
+                          });
+    }
+
+    const ConvolutionShape &shape_;
+    const Machine &machine_;
+    const int64_t band_;         // rows that share lanes
+    const bool shares_;          // columns share k tiles,
+    const bool kernels_stream_;  // or rows lanes: rows of kernels stream past places
+    const bool in_line_, in_parts_;
+    Space space_;
+};
+
+}  // namespace
+
+Space convolution_space(const ConvolutionShape &shape, const Machine &machine) {
+    return ConvolutionSpace(shape, machine).make();
 }
 
 Point convolution_naive_point(const ConvolutionShape &shape, const Machine &machine) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -163,289 +164,397 @@ int64_t gemm_pad_rows(const GemmShape &shape, const Machine &machine, const Poin
     return rows;
 }
 
-Space gemm_space(const GemmShape &shape, const Machine &machine) {
+namespace {
+
+// What is little comes at once.
+bool may_come_at_once(const GemmShape &shape, const Machine &machine) {
+    return machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed &&
+           shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements;
+}
+
+// Constraints keep copies of what they ask.
+class GemmSpace {
+public:
+    GemmSpace(const GemmShape &shape, const Machine &machine)
+        : shape_(shape),
+          machine_(machine),
+          round_(machine.pad.count),
+          k_tiles_(shape.k_tiles()),
+          registers_(machine.regs.vector - 1 - registers_in_flight),
+          timed_(machine.timed()),
+          defers_(may_defer(shape, machine)),
+          blocks_of_rows_(row_values(shape, machine)),
+          most_divided_(most_divided_rows(blocks_of_rows_, machine)) {}
+
+    Space make() {
+        add_parameters();
+        fit_registers();
+        keep_k_ends_apart();
+        serve_small_products();
+        fit_straight_code();
+        fit_pads();
+        unroll_rows();
+        bring_b();
+        keep_b();
+        if (may_leave_whole(shape_, machine_)) leave_whole();
+        if (a_may_stay(shape_, machine_)) keep_a();
+        if (k_may_be_outer(shape_, machine_)) put_k_outermost();
+        if (may_stream(shape_, machine_)) stream_b();
+        if (may_turn_inside(shape_, machine_)) turn_b_inside();
+        if (defers_) defer_epilogue();
+        if (shape_.inner) leave_first_where_nothing_fits();
+        return std::move(space_);
+    }
+
+private:
+    // ---- parameters
+
     // Straight-line code goes round all pads, so that the pad of each of its accesses is known.
-    const int64_t round = machine.pad.count;
-    std::vector<int64_t> weight_unrolls;
-    const std::vector<int64_t> blocks_of_rows = row_values(shape, machine);
-    const int64_t most_divided = most_divided_rows(blocks_of_rows, machine);
-    std::set<int64_t> unrolls = {1};
-    for (int64_t unroll = round; lanes % unroll == 0; unroll *= 2) weight_unrolls.push_back(unroll);
-    if (weight_unrolls.empty()) weight_unrolls = {lanes};  // pads that do not divide a tile
-    for (const int64_t rows : blocks_of_rows)
-        for (const int64_t unroll : row_unrolls(rows, most_divided, machine)) unrolls.insert(unroll);
+    std::vector<int64_t> weight_unrolls() const {
+        std::vector<int64_t> values;
+        for (int64_t unroll = round_; lanes % unroll == 0; unroll *= 2) values.push_back(unroll);
+        return values.empty() ? std::vector<int64_t>{lanes} : values;  // pads that do not divide a tile
+    }
+    std::vector<int64_t> unrolls_of_all_rows() const {
+        std::set<int64_t> values = {1};
+        for (const int64_t rows : blocks_of_rows_)
+            for (const int64_t unroll : row_unrolls(rows, most_divided_, machine_)) values.insert(unroll);
+        return {values.begin(), values.end()};
+    }
+    static bool is_large(int64_t k_block, const Machine &machine) { return k_block * lanes * 4 > machine.pad_rows(); }
     // All k tiles, or a part that divides them: a large one on a machine with large pads.
-    std::vector<int64_t> k_blocks;
-    const int64_t k_tiles = shape.k_tiles();
-    const bool k_outer = k_may_be_outer(shape, machine);
-    const auto large = [=, &machine](int64_t part) { return part * lanes * 4 > machine.pad_rows(); };
-    for (int64_t part = 1; part <= k_tiles; part++)
-        if (part == k_tiles ||
-            (shape.sum_group() % part == 0 && (!machine.timed() || large(part) || (k_outer && part >= lanes))))
-            k_blocks.push_back(part);
+    std::vector<int64_t> k_blocks() const {
+        std::vector<int64_t> values;
+        const bool outer = k_may_be_outer(shape_, machine_);
+        for (int64_t part = 1; part <= k_tiles_; part++)
+            if (part == k_tiles_ ||
+                (shape_.sum_group() % part == 0 && (!timed_ || is_large(part, machine_) || (outer && part >= lanes))))
+                values.push_back(part);
+        return values;
+    }
     // Where code costs nothing it may be long, and what needs little room in the pads goes through them in parts.
-    std::vector<int64_t> passes = {0}, unrolled = {0};
-    std::vector<int64_t> slots = {2}, splits = {0}, alike = {0};
-    if (machine.timed() && !shape.prologue && shape.products() == 1 && shape.b_transposed &&
-        shape.m * shape.k + shape.n * shape.k + shape.m * shape.n <= few_elements) {
-        slots = {1, 2};
-        if (!shape.inner) splits = {0, 1};
-        // Where the array adds the sums, a first k tile like the others takes no longer.
-        if (!shape.inner && machine.sa.psum_in && k_tiles > 1 && !shape.starts_with_bias() && !shape.blocked_sums)
-            alike = {0, 1};
+    bool code_costs_nothing() const { return !timed_ && !shape_.makes_rows(); }
+    std::vector<int64_t> row_passes() const {
+        std::vector<int64_t> values = {0};
+        if (code_costs_nothing() && !shape_.staged && !shape_.blocked_sums && shape_.operands.empty())
+            for (int64_t pass = round_; pass <= lanes; pass *= 2) values.push_back(pass);
+        return values;
     }
-    const bool few_alike = alike.size() > 1, defers = may_defer(shape, machine);
-    if (defers) alike = {0, 1};
-    if (!machine.timed() && !shape.makes_rows()) {
-        if (!shape.staged && !shape.blocked_sums && shape.operands.empty())
-            for (int64_t pass = round; pass <= lanes; pass *= 2) passes.push_back(pass);
-        unrolled.push_back(1);
+    // Where the array adds the sums, a first k tile like the others takes no longer.
+    bool small_k_tiles_may_be_alike() const {
+        return may_come_at_once(shape_, machine_) && !shape_.inner && machine_.sa.psum_in && k_tiles_ > 1 &&
+               !shape_.starts_with_bias() && !shape_.blocked_sums;
     }
-    Space space;
-    space.parameter("rows", "rows of A that one load of the weights serves", blocks_of_rows)
-        .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
-        .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block", passes)
-        .choice("blocks_unrolled", "1: all blocks are straight-line code", unrolled)
-        .choice("k_ends_apart",
-                "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: all "
-                "the same",
-                {0, 1})
-        .choice("slots",
-                "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to "
-                "transfer",
-                slots)
-        .choice("k_alike",
-                "1: the first k tile is like the others, its sums are cleared when they are stored, and results leave from one "
-                "slot, which is less code; 0: it has code of its own",
-                alike)
-        .choice("pads_split", "1: A and B on two pads each, 0: each on all", splits)
-        .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
-        .parameter("k_block", "k tiles of both operands that come at once", k_blocks)
-        .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
-        .choice("b_block", "rows of B in one pad before the next pad's turn",
-                {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
-        .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns",
-                {0, 1})
-        .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls)
-        .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", {unrolls.begin(), unrolls.end()});
-    // Where the adder forms the sums, a tile that is transposed along its rows in straight-line code overlaps the products.
-    const int64_t transposed =
-        machine.timed() && !machine.sa.psum_in && !shape.b_transposed ? turning_registers + waiting_registers : 0;
-    space.constraint("registers", {"rows", "sums_in_registers", "b_row_major", "weight_unroll"},
-                     "The sums of a block and the vectors on their way fit the register file.",
-                     [=, limit = machine.regs.vector - 1 - registers_in_flight](const Point &point) {
-                         const int64_t turning = point["b_row_major"] && point["weight_unroll"] == lanes ? transposed : 0;
-                         return point["sums_in_registers"] == 0 || point["rows"] * (1 + shape.addend) + turning <= limit;
-                     });
-    space.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"},
-                     "Parts divide the rows of a block, and are few, since each has registers of its own; the block's sums "
-                     "stay in registers while they pass.",
-                     [](const Point &point) {
-                         constexpr int64_t most_parts = 32;
-                         const int64_t pass = point["row_pass"];
-                         return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 &&
-                                              point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
-                     });
-    space.constraint("k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"},
-                     "Sums of all k tiles in the pads, operands whole; sums in registers start and end so by themselves.",
-                     [=, timed = machine.timed()](const Point &point) {
-                         return point["k_ends_apart"] == 0 || ((shape.b_transposed || timed) && !shape.blocked_sums &&
-                                                               point["sums_in_registers"] == 0 && point["k_block"] == k_tiles);
-                     });
-    space.constraint(
-        "split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
-        [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
-    std::vector<std::string> of_alike = {"sums_in_registers", "k_alike"};
-    if (defers) of_alike.emplace_back("deferred");
-    space.constraint("k tiles alike", of_alike, "It serves sums in registers, of small products or beside an epilogue.",
-                     [=](const Point &point) {
-                         return point["k_alike"] == 0 ||
-                                (point["sums_in_registers"] != 0 && (few_alike || point["deferred"] != 0));
-                     });
-    space.constraint(
-        "straight-line blocks", {"rows", "row_pass", "blocks_unrolled"},
-        "The addresses of all transfers of straight-line code fit the registers.", [=](const Point &point) {
-            constexpr int64_t most_copies = 32;
-            const int64_t rows = std::min(point["rows"], shape.m), blocks = ceil_div(shape.m, rows) * ceil_div(shape.n, lanes);
-            const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
-            return point["blocks_unrolled"] == 0 || shape.products() * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
-        });
-    std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
-    if (a_may_stay(shape, machine)) sized.emplace_back("a_resident");
-    if (may_leave_whole(shape, machine)) sized.emplace_back("c_whole");
-    if (may_turn_inside(shape, machine)) sized.emplace_back("b_turned");
-    if (k_may_be_outer(shape, machine)) sized.emplace_back("k_outer");
-    if (may_stream(shape, machine)) sized.emplace_back("streamed");
-    if (defers) sized.insert(sized.end(), {"deferred", "k_alike"});
-    if (shape.prologue) {
-        add_prologue(space, shape, machine);
-        for (const Parameter &parameter : space.parameters)
-            if (parameter.name.starts_with("prologue_")) sized.push_back(parameter.name);
+
+    void add_parameters() {
+        const auto either = [](bool possible) { return possible ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{0}; };
+        const bool at_once = may_come_at_once(shape_, machine_);
+        space_.parameter("rows", "rows of A that one load of the weights serves", blocks_of_rows_)
+            .choice("sums_in_registers", "1: a block's sums stay in registers while the k tiles pass; 0: in the pads", {0, 1})
+            .parameter("row_pass", "rows of A and of the result that pass through the pads at once, 0: all of a block",
+                       row_passes())
+            .choice("blocks_unrolled", "1: all blocks are straight-line code", either(code_costs_nothing()))
+            .choice("k_ends_apart",
+                    "1: the first and the last k tile have code of their own, which starts sums and ends them as results; 0: "
+                    "all the same",
+                    {0, 1})
+            .choice("slots",
+                    "2: transfers run a block ahead of the computation and behind it; 1: less code for what little there is to "
+                    "transfer",
+                    at_once ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2})
+            .choice("k_alike",
+                    "1: the first k tile is like the others, its sums are cleared when they are stored, and results leave from "
+                    "one slot, which is less code; 0: it has code of its own",
+                    either(small_k_tiles_may_be_alike() || defers_))
+            .choice("pads_split", "1: A and B on two pads each, 0: each on all", either(at_once && !shape_.inner))
+            .choice("m_outer", "1: blocks of rows are the outer loop, 0: blocks of columns", {0, 1})
+            .parameter("k_block", "k tiles of both operands that come at once", k_blocks())
+            .choice("b_row_major", "1: a transfer brings the k tiles of a row, 0: the rows of a k tile", {0, 1})
+            .choice("b_block", "rows of B in one pad before the next pad's turn",
+                    {1, rows_to_a_pad / 4, rows_to_a_pad / 2, rows_to_a_pad})
+            .choice("b_resident", "1: all of B stays in the pads, transposed first where it must be, 0: two blocks of columns",
+                    {0, 1})
+            .parameter("weight_unroll", "weight vectors loaded in straight-line code", weight_unrolls())
+            .parameter("row_unroll", "rows in straight-line code where the sums are in the pads", unrolls_of_all_rows());
     }
-    if (shape.inner) {
-        add_inner(space, shape, machine);
-        for (const Parameter &parameter : space.parameters)
-            if (parameter.name.starts_with("inner_")) sized.push_back(parameter.name);
+
+    // ---- registers and code
+
+    void fit_registers() {
+        // Where the adder forms the sums, a tile that is transposed along its rows in straight-line code overlaps the products.
+        const int64_t transposed =
+            timed_ && !machine_.sa.psum_in && !shape_.b_transposed ? turning_registers + waiting_registers : 0;
+        space_.constraint("registers", {"rows", "sums_in_registers", "b_row_major", "weight_unroll"},
+                          "The sums of a block and the vectors on their way fit the register file.",
+                          [transposed, addend = shape_.addend, limit = registers_](const Point &point) {
+                              const int64_t turning = point["b_row_major"] && point["weight_unroll"] == lanes ? transposed : 0;
+                              return point["sums_in_registers"] == 0 || point["rows"] * (1 + addend) + turning <= limit;
+                          });
+        space_.constraint("rows in parts", {"rows", "sums_in_registers", "row_pass"},
+                          "Parts divide the rows of a block, and are few, since each has registers of its own; the block's "
+                          "sums stay in registers while they pass.",
+                          [](const Point &point) {
+                              constexpr int64_t most_parts = 32;
+                              const int64_t pass = point["row_pass"];
+                              return pass == 0 || (pass < point["rows"] && point["rows"] % pass == 0 &&
+                                                   point["rows"] / pass <= most_parts && point["sums_in_registers"] != 0);
+                          });
     }
-    space.constraint(
-        "pads", sized,
-        shape.inner ? "The buffers of a block fit the pads together, with all columns of the inner product's rows."
-                    : "The buffers of a block fit the pads together.",
-        [=](const Point &point) { return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows(); });
-    space.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
-                     "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row is "
-                     "unrolled anyway.",
-                     [=](const Point &point) {
-                         const int64_t rows = point["rows"], unroll = point["row_unroll"];
-                         if (point["sums_in_registers"]) return unroll == 1 && rows <= shape.m;
-                         if (rows < round) return unroll == 1;
-                         const std::vector<int64_t> values = row_unrolls(rows, most_divided, machine);
-                         return std::find(values.begin(), values.end(), unroll) != values.end();
-                     });
-    space.constraint(
-        "rows to a pad", {"b_block", "b_row_major", "b_resident", "weight_unroll"},
-        "The pads are known where all weight loads are straight-line code and all tiles are whole, or begin anew with "
-        "each block of columns; it serves transfers along k.",
-        [=, timed = machine.timed(),
-         whole = shape.b_transposed && shape.n >= lanes && shape.k % lanes == 0](const Point &point) {
-            return point["b_block"] == 1 || (timed && whole && (shape.n % lanes == 0 || point["b_resident"] == 0) &&
-                                             point["b_row_major"] && point["weight_unroll"] == lanes);
-        });
-    space.constraint("transfers along k", {"b_row_major", "k_block"},
-                     "There are several k tiles. Where the last one is not whole, each tile of a row has a transfer of its "
-                     "own, and there are registers for a few.",
-                     [k_tiles, whole = shape.k % lanes == 0](const Point &point) {
-                         constexpr int64_t most_transfers = 16;
-                         return point["b_row_major"] == 0 || (k_tiles > 1 && (whole || point["k_block"] <= most_transfers));
-                     });
+
+    void keep_k_ends_apart() {
+        space_.constraint(
+            "k tiles apart", {"sums_in_registers", "k_block", "k_ends_apart"},
+            "Sums of all k tiles in the pads, operands whole; sums in registers start and end so by themselves.",
+            [possible = (shape_.b_transposed || timed_) && !shape_.blocked_sums, k_tiles = k_tiles_](const Point &point) {
+                return point["k_ends_apart"] == 0 ||
+                       (possible && point["sums_in_registers"] == 0 && point["k_block"] == k_tiles);
+            });
+    }
+
+    void serve_small_products() {
+        space_.constraint(
+            "split pads", {"slots", "pads_split", "b_block"}, "It serves operands that come at once, each from the start.",
+            [](const Point &point) { return point["pads_split"] == 0 || (point["slots"] == 1 && point["b_block"] == 1); });
+        std::vector<std::string> of_alike = {"sums_in_registers", "k_alike"};
+        if (defers_) of_alike.emplace_back("deferred");
+        space_.constraint("k tiles alike", of_alike, "It serves sums in registers, of small products or beside an epilogue.",
+                          [is_small = small_k_tiles_may_be_alike()](const Point &point) {
+                              return point["k_alike"] == 0 ||
+                                     (point["sums_in_registers"] != 0 && (is_small || point["deferred"] != 0));
+                          });
+    }
+
+    void fit_straight_code() {
+        space_.constraint("straight-line blocks", {"rows", "row_pass", "blocks_unrolled"},
+                          "The addresses of all transfers of straight-line code fit the registers.",
+                          [m = shape_.m, n = shape_.n, products = shape_.products(), k_tiles = k_tiles_](const Point &point) {
+                              constexpr int64_t most_copies = 32;
+                              const int64_t rows = std::min(point["rows"], m), blocks = ceil_div(m, rows) * ceil_div(n, lanes);
+                              const int64_t parts = rows / GemmPlan::pass_rows(point, rows);
+                              return point["blocks_unrolled"] == 0 ||
+                                     products * blocks * (k_tiles * (parts + 1) + parts) <= most_copies;
+                          });
+    }
+
+    void unroll_rows() {
+        space_.constraint("unrolled rows", {"rows", "sums_in_registers", "row_unroll"},
+                          "Unrolling goes round the pads and divides the rows of a block; with the sums in registers every row "
+                          "is unrolled anyway.",
+                          [m = shape_.m, most_divided = most_divided_, machine = machine_](const Point &point) {
+                              const int64_t rows = point["rows"], unroll = point["row_unroll"];
+                              if (point["sums_in_registers"]) return unroll == 1 && rows <= m;
+                              if (rows < machine.pad.count) return unroll == 1;
+                              const std::vector<int64_t> values = row_unrolls(rows, most_divided, machine);
+                              return std::find(values.begin(), values.end(), unroll) != values.end();
+                          });
+    }
+
+    // ---- pads
+
+    // The parameters of what makes the rows of A are named after it.
+    void fit_pads() {
+        std::vector<std::string> sized = {"rows", "sums_in_registers", "row_pass", "slots", "m_outer", "b_resident", "k_block"};
+        if (a_may_stay(shape_, machine_)) sized.emplace_back("a_resident");
+        if (may_leave_whole(shape_, machine_)) sized.emplace_back("c_whole");
+        if (may_turn_inside(shape_, machine_)) sized.emplace_back("b_turned");
+        if (k_may_be_outer(shape_, machine_)) sized.emplace_back("k_outer");
+        if (may_stream(shape_, machine_)) sized.emplace_back("streamed");
+        if (defers_) sized.insert(sized.end(), {"deferred", "k_alike"});
+        if (shape_.prologue) add_prologue(space_, shape_, machine_);
+        if (shape_.inner) add_inner(space_, shape_, machine_);
+        for (const Parameter &parameter : space_.parameters)
+            if (parameter.name.starts_with("prologue_") || parameter.name.starts_with("inner_"))
+                sized.push_back(parameter.name);
+        space_.constraint("pads", sized,
+                          shape_.inner
+                              ? "The buffers of a block fit the pads together, with all columns of the inner product's rows."
+                              : "The buffers of a block fit the pads together.",
+                          [shape = shape_, machine = machine_](const Point &point) {
+                              return gemm_pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows();
+                          });
+    }
+
+    void bring_b() {
+        space_.constraint(
+            "rows to a pad", {"b_block", "b_row_major", "b_resident", "weight_unroll"},
+            "The pads are known where all weight loads are straight-line code and all tiles are whole, or begin anew with "
+            "each block of columns; it serves transfers along k.",
+            [possible = timed_ && shape_.b_transposed && shape_.n >= lanes && shape_.k % lanes == 0,
+             whole = shape_.n % lanes == 0](const Point &point) {
+                return point["b_block"] == 1 || (possible && (whole || point["b_resident"] == 0) && point["b_row_major"] &&
+                                                 point["weight_unroll"] == lanes);
+            });
+        space_.constraint(
+            "transfers along k", {"b_row_major", "k_block"},
+            "There are several k tiles. Where the last one is not whole, each tile of a row has a transfer of its "
+            "own, and there are registers for a few.",
+            [k_tiles = k_tiles_, whole = shape_.k % lanes == 0](const Point &point) {
+                constexpr int64_t most_transfers = 16;
+                return point["b_row_major"] == 0 || (k_tiles > 1 && (whole || point["k_block"] <= most_transfers));
+            });
+    }
+
     // It is loaded while the first block of rows is computed, block of columns by block of columns; or transposed before. Where
     // the last block is not whole, all of it comes first. Where that block, which begins earlier, does not begin at the first
     // pad, all of B is in one.
-    const bool can_stay = shape.n > lanes && (shape.b_transposed ? shape.batch.empty() : machine.timed()) &&
-                          (!shape.b_transposed || shape.n % round == 0 || shape.n * k_tiles <= machine.pad_rows());
-    const bool leaves_whole = may_leave_whole(shape, machine);
-    std::vector<std::string> of_resident = {"b_resident", "m_outer", "rows", "k_block", "slots"};
-    if (leaves_whole) of_resident.emplace_back("c_whole");
-    space.constraint(
-        "resident", of_resident,
-        "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
-        "comes as a whole.",
-        [=](const Point &point) {
-            const bool several = point["rows"] < shape.m || !shape.batch.empty() || (leaves_whole && point["c_whole"] != 0);
-            return point["b_resident"] == 0 ||
-                   (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
-        });
-    if (leaves_whole) {
-        space.choice("c_whole",
-                     "1: results of all columns of a block of rows leave together, and B comes as a whole; 0: those of a block "
-                     "of columns",
-                     {0, 1});
-        space.constraint("whole results", {"c_whole", "b_resident"}, "All of B is transposed first.",
-                         [](const Point &point) { return point["c_whole"] == 0 || point["b_resident"] != 0; });
+    bool b_may_stay() const {
+        return shape_.n > lanes && (shape_.b_transposed ? shape_.batch.empty() : timed_) &&
+               (!shape_.b_transposed || shape_.n % round_ == 0 || shape_.n * k_tiles_ <= machine_.pad_rows());
     }
-    if (a_may_stay(shape, machine)) {
-        space.choice("a_resident", "1: all of A stays in the pads while blocks of columns pass, 0: two blocks of rows", {0, 1});
-        space.constraint("A resident", {"a_resident", "m_outer", "rows", "k_block", "slots"},
-                         "A stays where whole blocks of rows, with all their k tiles, pass within blocks of columns.",
-                         [=](const Point &point) {
-                             const int64_t rows = point["rows"];
-                             return point["a_resident"] == 0 ||
-                                    (point["m_outer"] == 0 && point["slots"] == 2 && point["k_block"] == k_tiles &&
-                                     rows < shape.m && rows % round == 0 && shape.m % rows == 0);
-                         });
+    void keep_b() {
+        const bool leaves_whole = may_leave_whole(shape_, machine_);
+        std::vector<std::string> of_resident = {"b_resident", "m_outer", "rows", "k_block", "slots"};
+        if (leaves_whole) of_resident.emplace_back("c_whole");
+        space_.constraint(
+            "resident", of_resident,
+            "B stays where whole blocks of columns, with all their k tiles, pass within several blocks of rows; or it "
+            "comes as a whole.",
+            [can_stay = b_may_stay(), leaves_whole, m = shape_.m, batches = !shape_.batch.empty(),
+             k_tiles = k_tiles_](const Point &point) {
+                const bool several = point["rows"] < m || batches || (leaves_whole && point["c_whole"] != 0);
+                return point["b_resident"] == 0 ||
+                       (can_stay && point["m_outer"] && (several || point["slots"] == 1) && point["k_block"] == k_tiles);
+            });
     }
-    if (k_outer) {
-        space.choice(
+
+    void leave_whole() {
+        space_.choice("c_whole",
+                      "1: results of all columns of a block of rows leave together, and B comes as a whole; 0: those of a "
+                      "block of columns",
+                      {0, 1});
+        space_.constraint("whole results", {"c_whole", "b_resident"}, "All of B is transposed first.",
+                          [](const Point &point) { return point["c_whole"] == 0 || point["b_resident"] != 0; });
+    }
+
+    void keep_a() {
+        space_.choice("a_resident", "1: all of A stays in the pads while blocks of columns pass, 0: two blocks of rows",
+                      {0, 1});
+        space_.constraint("A resident", {"a_resident", "m_outer", "rows", "k_block", "slots"},
+                          "A stays where whole blocks of rows, with all their k tiles, pass within blocks of columns.",
+                          [m = shape_.m, round = round_, k_tiles = k_tiles_](const Point &point) {
+                              const int64_t rows = point["rows"];
+                              return point["a_resident"] == 0 ||
+                                     (point["m_outer"] == 0 && point["slots"] == 2 && point["k_block"] == k_tiles && rows < m &&
+                                      rows % round == 0 && m % rows == 0);
+                          });
+    }
+
+    // ---- loops in another order
+
+    void put_k_outermost() {
+        space_.choice(
             "k_outer",
             "1: blocks of k tiles are outside those of columns, whose sums wait in the pads; 0: inside, and nothing is "
             "under way while one computes",
             {0, 1});
-        space.constraint(
+        space_.constraint(
             "k tiles outermost", {"rows", "k_outer", "k_block", "m_outer", "sums_in_registers", "b_resident", "b_block"},
             "Columns pass within a block of rows and k tiles, with the sums of a visit in registers, and elsewhere "
             "round the pads. There are registers for the places of few transfers of a few rows of a pad.",
-            [=](const Point &point) {
+            [machine = machine_, k_tiles = k_tiles_](const Point &point) {
                 constexpr int64_t most_transfers = 4;
-                const int64_t part = point["k_block"], block = point["b_block"], rows = point["rows"];
-                if (point["k_outer"] == 0) return part == k_tiles || large(part);
+                const int64_t part = point["k_block"], block = point["b_block"], rows = point["rows"],
+                              round = machine.pad.count;
+                if (point["k_outer"] == 0) return part == k_tiles || is_large(part, machine);
                 return part < k_tiles && point["m_outer"] != 0 && point["sums_in_registers"] != 0 && point["b_resident"] == 0 &&
                        (rows % round == 0 || rows < round) &&
                        (ceil_div(part, lanes) <= most_transfers || block == 1 || block == rows_to_a_pad);
             });
     }
-    if (may_stream(shape, machine)) {
-        space.choice(
+
+    void stream_b() {
+        space_.choice(
             "streamed",
             "1: B comes beside all its visits, one loop for each k tile, and the sums of all columns wait in the pads; "
             "0: blocks of columns, each with its sums",
             {0, 1});
-        space.constraint(
+        space_.constraint(
             "B streamed",
             {"streamed", "rows", "sums_in_registers", "k_ends_apart", "slots", "pads_split", "m_outer", "k_block",
              "b_row_major", "b_block", "b_resident", "weight_unroll", "row_unroll"},
             "All rows are one block, in straight-line code; operands and sums are in the pads as a whole, B a k tile after "
             "the other.",
-            [=](const Point &point) {
+            [m = shape_.m, k_tiles = k_tiles_](const Point &point) {
                 return point["streamed"] == 0 ||
-                       (point["rows"] == shape.m && point["sums_in_registers"] != 0 && point["k_ends_apart"] == 0 &&
+                       (point["rows"] == m && point["sums_in_registers"] != 0 && point["k_ends_apart"] == 0 &&
                         point["slots"] == 2 && point["pads_split"] == 0 && point["m_outer"] != 0 &&
                         point["k_block"] == k_tiles && point["b_row_major"] == 0 && point["b_block"] == 1 &&
                         point["b_resident"] == 0 && point["weight_unroll"] == lanes && point["row_unroll"] == 1);
             });
     }
-    if (may_turn_inside(shape, machine)) {
-        space.choice("b_turned",
-                     "1: the loop over k tiles transposes each tile of B that it multiplies with, 0: a loop of its own",
-                     {0, 1});
-        space.constraint(
+
+    // ---- more work in the loop over k tiles
+
+    void turn_b_inside() {
+        constexpr double most_code = 1.25;  // with what runs once a block
+        space_.choice("b_turned",
+                      "1: the loop over k tiles transposes each tile of B that it multiplies with, 0: a loop of its own",
+                      {0, 1});
+        space_.constraint(
             "turned inside", {"b_turned", "sums_in_registers", "b_resident", "b_row_major", "k_block", "weight_unroll", "rows"},
             "It serves one block of rows, for which each tile is transposed once, with sums in registers. Tiles come ahead and "
             "stay in registers, and the loop over k tiles fits the instruction cache.",
-            [=](const Point &point) {
-                constexpr double most_code = 1.25;  // with what runs once a block
+            [m = shape_.m, k_tiles = k_tiles_,
+             fits =
+                 shape_.m * (1 + shape_.addend) + turning_registers + (machine_.sa.psum_in ? 0 : waiting_registers) <=
+                     registers_ &&
+                 gemm_turning_code(shape_, machine_) <=
+                     most_code * static_cast<double>(machine_.icache.bytes / machine_.issue.packet_bytes)](const Point &point) {
                 return point["b_turned"] == 0 ||
-                       (point["sums_in_registers"] != 0 && point["b_resident"] == 0 && point["b_row_major"] == 0 &&
-                        point["k_block"] == k_tiles && point["weight_unroll"] == lanes && point["rows"] >= shape.m &&
-                        shape.m * (1 + shape.addend) + turning_registers + (machine.sa.psum_in ? 0 : waiting_registers) <=
-                            machine.regs.vector - 1 - registers_in_flight &&
-                        gemm_turning_code(shape, machine) <=
-                            most_code * static_cast<double>(machine.icache.bytes / machine.issue.packet_bytes));
+                       (fits && point["sums_in_registers"] != 0 && point["b_resident"] == 0 && point["b_row_major"] == 0 &&
+                        point["k_block"] == k_tiles && point["weight_unroll"] == lanes && point["rows"] >= m);
             });
     }
-    if (defers) {
-        space.choice("deferred",
-                     "1: the epilogue of a block runs beside the product of the next one, some of its rows in each k tile's "
-                     "visit; 0: behind its own",
-                     {0, 1});
-        space.constraint(
+
+    void defer_epilogue() {
+        space_.choice("deferred",
+                      "1: the epilogue of a block runs beside the product of the next one, some of its rows in each k tile's "
+                      "visit; 0: behind its own",
+                      {0, 1});
+        space_.constraint(
             "epilogue deferred",
             {"deferred", "rows", "sums_in_registers", "k_block", "k_alike", "slots", "m_outer", "b_resident", "weight_unroll"},
             "It serves blocks that follow each other, with their sums in registers and all k tiles in one loop without others "
             "inside. Operands come and results leave in every block alike.",
-            [=](const Point &point) {
+            [shape = shape_, machine = machine_, k_tiles = k_tiles_, limit = registers_](const Point &point) {
                 const bool m_outer = point["m_outer"] != 0, resident = point["b_resident"] != 0;
-                const bool alike = shape.b_transposed ? !resident : shape.n % lanes == 0 || (resident && shape.n % round == 0);
+                const bool alike =
+                    shape.b_transposed ? !resident : shape.n % lanes == 0 || (resident && shape.n % machine.pad.count == 0);
                 return point["deferred"] == 0 ||
                        (point["sums_in_registers"] != 0 && point["k_block"] == k_tiles && point["slots"] == 2 &&
                         point["weight_unroll"] == lanes && alike &&
                         (m_outer || ceil_div(shape.m, point["rows"]) >= few_blocks) &&
                         point["rows"] * (1 + shape.addend) +
                                 deferred_registers * GemmPlan(shape, machine, point).deferred_rows() <=
-                            machine.regs.vector - 1 - registers_in_flight);
+                            limit);
             });
+        if (may_turn_inside(shape_, machine_))
+            space_.constraint("epilogue or B", {"deferred", "b_turned"},
+                              "The loop over k tiles has room for rows of the epilogue or for tiles that it transposes.",
+                              [](const Point &point) { return point["deferred"] == 0 || point["b_turned"] == 0; });
     }
-    if (defers && may_turn_inside(shape, machine))
-        space.constraint("epilogue or B", {"deferred", "b_turned"},
-                         "The loop over k tiles has room for rows of the epilogue or for tiles that it transposes.",
-                         [](const Point &point) { return point["deferred"] == 0 || point["b_turned"] == 0; });
-    if (shape.inner) {
-        // The first point takes the least room: where that is too much, no other need be looked at.
-        const Point first = gemm_naive_point(shape, machine);
-        if (gemm_pad_rows(shape, machine, first) > machine.pad.count * machine.pad_rows())
-            for (Parameter &parameter : space.parameters) parameter.values = {first[parameter.name]};
+
+    // The first point takes the least room: where that is too much, no other need be looked at.
+    void leave_first_where_nothing_fits() {
+        const Point first = gemm_naive_point(shape_, machine_);
+        if (gemm_pad_rows(shape_, machine_, first) > round_ * machine_.pad_rows())
+            for (Parameter &parameter : space_.parameters) parameter.values = {first[parameter.name]};
     }
-    return space;
-}
+
+    const GemmShape &shape_;
+    const Machine &machine_;
+    const int64_t round_;  // pads
+    const int64_t k_tiles_;
+    const int64_t registers_;  // for sums
+    const bool timed_, defers_;
+    const std::vector<int64_t> blocks_of_rows_;
+    const int64_t most_divided_;
+    Space space_;
+};
+
+}  // namespace
+
+Space gemm_space(const GemmShape &shape, const Machine &machine) { return GemmSpace(shape, machine).make(); }
 
 const Point &gemm_common_point() {
     static const Point common = {{"row_pass", 0},   {"blocks_unrolled", 0}, {"k_ends_apart", 0}, {"k_alike", 0},
