@@ -310,6 +310,78 @@ LinearForm IndexScope::narrowed(const Expr &e, Type type, bool saturating) {
     throw Mismatch{text.str()};
 }
 
+LinearForm IndexScope::remainder(const LinearForm &a, int64_t divisor) {
+    LinearForm rest{floor_mod(a.constant, divisor), {}};
+    for (auto [atom, c] : a.terms)
+        if (c % divisor != 0) rest.terms[atom] = c;
+    if (rest.is_constant()) return rest;
+    return binary_non_linear(rest, {}, Mod::make(to_expr(kernel_, rest), IntImm::make(Int(32), divisor)));
+}
+
+LinearForm IndexScope::quotient(const LinearForm &a, int64_t divisor) {
+    // What divides, and the rest where that is rounded down to the same number in every iteration.
+    LinearForm whole, rest{a.constant, {}};
+    for (const auto &term : a.terms) (term.second % divisor == 0 ? whole : rest).terms.insert(term);
+    const auto limits = range(rest);
+    if (limits && floor_div(limits->low, divisor) == floor_div(limits->high, divisor)) {
+        whole.divide(divisor);
+        whole.constant = floor_div(limits->low, divisor);
+        return whole;
+    }
+    return binary_non_linear(a, {}, Div::make(to_expr(kernel_, a), IntImm::make(Int(32), divisor)));
+}
+
+// Nothing for other conditions than comparisons of integers and what is made of these.
+std::optional<LinearForm> IndexScope::selected(const Select &select) {
+    Expr condition = select.condition;
+    while (const auto *let = condition.as<Let>()) condition = substitute(let->name, let->value, let->body);
+    if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined())
+        condition = find_condition(v->name);
+    if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
+    if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
+    if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
+    if (const auto *both = condition.as<And>())
+        return linear(Select::make(both->a, Select::make(both->b, select.true_value, select.false_value), select.false_value));
+    if (const auto *either = condition.as<Or>())
+        return linear(
+            Select::make(either->a, select.true_value, Select::make(either->b, select.true_value, select.false_value)));
+    if (const auto *unequal = condition.as<NE>())
+        return linear(Select::make(EQ::make(unequal->a, unequal->b), select.false_value, select.true_value));
+    if (const auto *equal = condition.as<EQ>(); equal != nullptr && equal->a.type().is_int())
+        return selected_where_equal(equal->a, equal->b, select);
+    if (const auto *less = condition.as<LT>()) return selected_where_less(less->a, less->b, select);
+    return {};
+}
+
+LinearForm IndexScope::selected_where_equal(const Expr &first, const Expr &second, const Select &select) {
+    const LinearForm a = linear(first), b = linear(second), on = linear(select.true_value), off = linear(select.false_value);
+    LinearForm difference = a;
+    difference += b.scaled(-1);
+    if (on == off) return on;
+    if (difference.is_constant()) return difference.constant == 0 ? on : off;
+    if (const auto limits = range(difference); limits && (limits->low > 0 || limits->high < 0)) return off;
+    LinearForm all = difference;
+    for (const LinearForm *part : {&on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
+    return binary_non_linear(all, {},
+                             Select::make(EQ::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)),
+                                          to_expr(kernel_, on), to_expr(kernel_, off)));
+}
+
+LinearForm IndexScope::selected_where_less(const Expr &first, const Expr &second, const Select &select) {
+    const LinearForm a = linear(first), b = linear(second), on = linear(select.true_value), off = linear(select.false_value);
+    LinearForm difference = a;
+    difference += b.scaled(-1);
+    if (on == off) return on;
+    if (const auto limits = range(difference)) {
+        if (limits->high < 0) return on;
+        if (limits->low >= 0) return off;
+    }
+    LinearForm all = a;
+    for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
+    return binary_non_linear(
+        all, {}, Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
+}
+
 LinearForm IndexScope::linear(const Expr &e) {
     if (const auto *imm = e.as<IntImm>()) return {imm->value, {}};
     if (const auto *imm = e.as<UIntImm>()) return {static_cast<int64_t>(imm->value), {}};
@@ -348,78 +420,16 @@ LinearForm IndexScope::linear(const Expr &e) {
     }
     if (const auto *op = e.as<Mod>()) {
         LinearForm a = linear(op->a), b = linear(op->b);
-        if (b.is_constant() && b.constant > 0) {
-            LinearForm rest{floor_mod(a.constant, b.constant), {}};
-            for (auto [atom, c] : a.terms)
-                if (c % b.constant != 0) rest.terms[atom] = c;
-            if (rest.is_constant()) return rest;
-            return binary_non_linear(rest, {}, Mod::make(to_expr(kernel_, rest), IntImm::make(Int(32), b.constant)));
-        }
+        if (b.is_constant() && b.constant > 0) return remainder(a, b.constant);
     }
     if (const auto *op = e.as<Div>()) {
         LinearForm a = linear(op->a), b = linear(op->b);
-        if (b.is_constant() && b.constant > 0) {
-            // What divides, and the rest where that is rounded down to the same number in every iteration.
-            LinearForm whole, rest{a.constant, {}};
-            for (const auto &term : a.terms) (term.second % b.constant == 0 ? whole : rest).terms.insert(term);
-            const auto limits = range(rest);
-            if (limits && floor_div(limits->low, b.constant) == floor_div(limits->high, b.constant)) {
-                whole.divide(b.constant);
-                whole.constant = floor_div(limits->low, b.constant);
-                return whole;
-            }
-            return binary_non_linear(a, {}, Div::make(to_expr(kernel_, a), IntImm::make(Int(32), b.constant)));
-        }
+        if (b.is_constant() && b.constant > 0) return quotient(a, b.constant);
     }
     if (const auto *min = e.as<Min>()) return smaller_or_larger(min->a, min->b, true);
     if (const auto *max = e.as<Max>()) return smaller_or_larger(max->a, max->b, false);
-    if (const auto *select = e.as<Select>()) {
-        Expr condition = select->condition;
-        while (const auto *let = condition.as<Let>()) condition = substitute(let->name, let->value, let->body);
-        if (const auto *v = condition.as<Variable>(); v != nullptr && find_condition(v->name).defined())
-            condition = find_condition(v->name);
-        if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
-        if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
-        if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
-        if (const auto *both = condition.as<And>())
-            return linear(
-                Select::make(both->a, Select::make(both->b, select->true_value, select->false_value), select->false_value));
-        if (const auto *either = condition.as<Or>())
-            return linear(
-                Select::make(either->a, select->true_value, Select::make(either->b, select->true_value, select->false_value)));
-        if (const auto *unequal = condition.as<NE>())
-            return linear(Select::make(EQ::make(unequal->a, unequal->b), select->false_value, select->true_value));
-        if (const auto *equal = condition.as<EQ>(); equal != nullptr && equal->a.type().is_int()) {
-            const LinearForm a = linear(equal->a), b = linear(equal->b), on = linear(select->true_value),
-                             off = linear(select->false_value);
-            LinearForm difference = a;
-            difference += b.scaled(-1);
-            if (on == off) return on;
-            if (difference.is_constant()) return difference.constant == 0 ? on : off;
-            if (const auto limits = range(difference); limits && (limits->low > 0 || limits->high < 0)) return off;
-            LinearForm all = difference;
-            for (const LinearForm *part : {&on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
-            return binary_non_linear(all, {},
-                                     Select::make(EQ::make(to_expr(kernel_, difference), IntImm::make(Int(32), 0)),
-                                                  to_expr(kernel_, on), to_expr(kernel_, off)));
-        }
-        if (const auto *less = condition.as<LT>()) {
-            const LinearForm a = linear(less->a), b = linear(less->b), on = linear(select->true_value),
-                             off = linear(select->false_value);
-            LinearForm difference = a;
-            difference += b.scaled(-1);
-            if (on == off) return on;
-            if (const auto limits = range(difference)) {
-                if (limits->high < 0) return on;
-                if (limits->low >= 0) return off;
-            }
-            LinearForm all = a;
-            for (const LinearForm *part : {&b, &on, &off}) all.terms.insert(part->terms.begin(), part->terms.end());
-            return binary_non_linear(
-                all, {},
-                Select::make(LT::make(to_expr(kernel_, a), to_expr(kernel_, b)), to_expr(kernel_, on), to_expr(kernel_, off)));
-        }
-    }
+    if (const auto *select = e.as<Select>())
+        if (auto chosen = selected(*select)) return *std::move(chosen);
     std::ostringstream text;
     text << "an index is not an integer expression of loop variables: " << e;
     throw Mismatch{text.str()};

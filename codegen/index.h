@@ -54,6 +54,14 @@ private:
     LinearForm extreme(LinearForm form, bool least) const;
     LinearForm smaller_or_larger(const Halide::Expr &a, const Halide::Expr &b, bool smaller);
     LinearForm narrowed(const Halide::Expr &e, Halide::Type type, bool saturating);
+    LinearForm remainder(const LinearForm &a, int64_t divisor);
+    LinearForm quotient(const LinearForm &a, int64_t divisor);
+    std::optional<LinearForm> selected(const Halide::Internal::Select &select);
+    // Of two values by their comparison.
+    LinearForm selected_where_equal(const Halide::Expr &first, const Halide::Expr &second,
+                                    const Halide::Internal::Select &select);
+    LinearForm selected_where_less(const Halide::Expr &first, const Halide::Expr &second,
+                                   const Halide::Internal::Select &select);
     LinearForm binary_non_linear(const LinearForm &a, const LinearForm &b, const Halide::Expr &rebuilt);
 
     Kernel &kernel_;
