@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -27,18 +28,223 @@ constexpr int64_t most_unrolled = 8;
 // Lane operations of a reciprocal and of a logarithm, which each column has one of.
 constexpr double closing_operations = 40;
 
+// Columns, of which each lane of a vector has one.
+struct Columns : ColumnShape {
+    int64_t vectors() const { return tiles_of(inner); }
+    int64_t sides() const { return length >= 2 * most_sides ? most_sides : 1; }
+    // Elements that a running value meets.
+    int64_t steps() const { return ceil_div(length, sides()); }
+    // Elements of a column in the pads: as many for each running value.
+    int64_t stored() const { return steps() * sides(); }
+    // Results of a column in straight-line code.
+    int64_t straight(int64_t unroll) const {
+        int64_t count = std::min(unroll * sides(), length);
+        while (length % count != 0) count--;
+        return count;
+    }
+    // Of so many vectors.
+    int64_t blocks(int64_t columns) const { return ceil_div(vectors(), columns) * outer; }
+};
+
+class ColumnSoftmaxKernel {
+public:
+    // `in_parts`: each pass brings columns again, a part at a time.
+    ColumnSoftmaxKernel(const Columns &shape, bool logarithm, const Machine &machine, const Point &point, bool in_parts)
+        : shape_(shape),
+          logarithm_(logarithm),
+          in_parts_(in_parts),
+          skewed_(point["skewed"] != 0),
+          width_(size(shape.inner)),
+          length_(size(shape.length)),
+          side_(size(shape.sides())),
+          turns_(size(shape.steps())),
+          block_(size(point["columns"])),
+          blocks_(ceil_div(size(shape.vectors()), block_)),
+          unroll_(size(point["unroll"])),
+          filled_(shape.stored() != shape.length),
+          narrow_(width_ % lanes != 0 && blocks_ == 1),
+          ring_(machine.timed() && shape.blocks(block_) > 1),
+          image_(tensor("X", {shape.inner, shape.length, shape.outer})),
+          seen_(0, turns_, skewed_ ? "seen_alike" : "seen"),
+          no_(skewed_ ? "no_skewed" : "no") {}
+
+    Pipeline build() {
+        find_largest();
+        add_powers();
+        make_results();
+        loop_over_blocks();
+        if (in_parts_)
+            pass_in_parts();
+        else
+            hold_columns();
+        run_along_columns();
+        whole_loops(out_);
+        fix_shape(out_.output_buffer(), {shape_.inner, shape_.length, shape_.outer});
+        return Pipeline(out_);
+    }
+    const ImageParam &image() const { return image_; }
+
+private:
+    // ---- algorithm
+
+    // Rows behind the last change neither maxima nor sums.
+    Func rows_of_image(const std::string &name) const {
+        Func xs(name);
+        const Expr there = image_(narrow_ ? min(n, width_ - 1) : Expr(n), filled_ ? min(y, length_ - 1) : Expr(y), j);
+        if (filled_) xs(n, y, j) = bf16(-infinity);
+        if (filled_ || narrow_)
+            xs(n, y, j) = select(n < width_ && y < length_, there, undef<BFloat>());
+        else
+            xs(n, y, j) = there;
+        if (filled_) xs.vectorize(n, lanes);
+        return xs;
+    }
+    // Those of another pass.
+    Func rows_again(const std::string &name) {
+        if (in_parts_) rows_.push_back(rows_of_image(name));
+        return rows_.back();
+    }
+
+    Expr in_pairs(const Func &parts, const std::function<Expr(const Expr &, const Expr &)> &both) const {
+        std::vector<Expr> terms;
+        for (int a = 0; a < side_; a++) terms.push_back(parts(n, a, j));
+        for (; terms.size() > 1; terms.resize(terms.size() / 2))
+            for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);
+        return terms[0];
+    }
+
+    void find_largest() {
+        rows_ = {rows_of_image("X_rows")};
+        part_(n, u, j) = bf16(-infinity);
+        part_(n, u, j) = strict_float(max(rows_[0](n, seen_ * side_ + u, j), part_(n, u, j)));
+        largest_(n, j) = in_pairs(part_, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
+    }
+
+    Expr centred(const Func &xs) const { return strict_float(xs(n, y, j) - largest_(n, j)); }
+    Func powers_of(const Func &xs) {
+        if (in_parts_ || powers_.empty()) {
+            powers_.emplace_back("e");
+            powers_.back()(n, y, j) = machine_exp(centred(xs));
+        }
+        return powers_.back();
+    }
+
+    void add_powers() {
+        added_ = summing_funcs(
+            sums_, {n, u, j}, long_sum(shape_.steps()),
+            [&](size_t run) {
+                const Func e = powers_of(rows_again(fmt::format("X_added_{}", static_cast<char>('a' + run))));
+                return [=, this](const Expr &step, const Expr &) { return e(n, step * side_ + u, j); };
+            },
+            skewed_ ? "added_alike" : "added");
+        const Expr total = in_pairs(sums_, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
+        closing_(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, shape_.stored());
+    }
+
+    void make_results() {
+        left_ = rows_again("X_left");
+        result_(n, y, j) = logarithm_ ? strict_float(centred(left_) - closing_(n, j))
+                                      : strict_float(powers_of(left_)(n, y, j) * closing_(n, j));
+        out_(n, y, j) = result_(n, y, j);
+    }
+
+    // ---- loops
+
+    // The last of several blocks begins earlier and makes some columns again, so that all are alike.
+    void loop_over_blocks() {
+        out_.bound(n, 0, width_).bound(y, 0, length_).bound(j, 0, size(shape_.outer));
+        out_.split(n, no_, ni_, blocks_ == 1 ? width_ : lanes * block_, TailStrategy::ShiftInwards).reorder(ni_, y, no_, j);
+        if (skewed_ && blocks_ > 1 && shape_.outer > 1) out_.fuse(no_, j, no_);
+    }
+
+    void hold(Func f, const LoopLevel &at, int rows) const {
+        f.compute_at(at).bound_extent(n, lanes * block_).bound_extent(y, rows);
+        in_pads({f});
+    }
+
+    void pass_in_parts() {
+        const int rows = unroll_ * side_;
+        const Var yo("yo"), yi("yi");
+        out_.split(y, yo, yi, rows, TailStrategy::GuardWithIf).reorder(ni_, yi, yo, no_, j);
+        for (const Func &f : {left_, result_}) hold(f, LoopLevel(out_, yo), rows);
+        result_.vectorize(n, lanes).split(y, y, yu_, rows);
+        of_columns_ = LoopLevel(out_, no_);
+    }
+
+    // Steps of a run in straight-line code.
+    int together(int64_t steps) const { return std::gcd(unroll_, size(steps)); }
+
+    void hold_columns() {
+        const auto hold_in_block = [&](Func f, int rows) {
+            hold(f, LoopLevel(out_, no_), rows);
+            if (ring_) f.hoist_storage_root().ring_buffer(2);
+        };
+        hold_in_block(left_, turns_ * side_);
+        hold_in_block(result_, length_);
+        // Whole columns of 32 after each other, so many elements of each in straight-line code.
+        const Var v("v"), vi("vi");
+        result_.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
+        if (const int64_t straight = shape_.straight(unroll_); straight > 1) result_.split(y, y, yu_, size(straight));
+        of_columns_ = LoopLevel(result_, v);
+        Func e = powers_[0];
+        e.compute_at(of_columns_).bound_extent(n, lanes).bound_extent(y, turns_ * side_).vectorize(n, lanes);
+        if (const int straight = together(turns_) * side_; straight > 1) e.split(y, y, yu_, straight);
+        in_pads({e});
+    }
+
+    // Returns the loop that turns.
+    LoopLevel run_along(Func f, const RDom &over, const LoopLevel &at, int straight) const {
+        RVar turn(skewed_ ? "turn_alike" : "turn"), unrolled("r_unroll");
+        f.compute_at(at).bound_extent(n, lanes).vectorize(n, lanes).bound_extent(u, side_);
+        f.update().reorder(n, u, over.x).vectorize(n, lanes);
+        if (straight > 1) f.update().split(over.x, turn, unrolled, straight).reorder(n, u, unrolled, turn);
+        in_registers({f});
+        return LoopLevel(f, straight > 1 ? turn : over.x);
+    }
+
+    void run_along_columns() {
+        const int of_all = together(turns_);
+        const LoopLevel turn = run_along(part_, seen_, of_columns_, of_all);
+        if (in_parts_) hold(rows_[0], turn, of_all * side_);
+        size_t run = 0;
+        for (SummingFunc &one : added_) {
+            const int terms = one.of.in_groups() ? 1 : together(one.of.steps);
+            const LoopLevel turn_of_run = run_along(one.sum, one.terms, one.place(added_, of_columns_), terms);
+            if (in_parts_ && !one.of.in_groups()) hold(rows_[1 + run++], turn_of_run, terms * side_);
+            if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
+        }
+        for (Func f : {largest_, closing_}) f.compute_at(of_columns_).bound_extent(n, lanes).vectorize(n, lanes);
+        in_registers({largest_, closing_});
+    }
+
+    const Columns &shape_;
+    const bool logarithm_, in_parts_, skewed_;
+    const int width_, length_, side_, turns_, block_, blocks_, unroll_;
+    const bool filled_;  // columns in the pads have more elements than the tensor's,
+    const bool narrow_;  // or vectors more lanes
+    const bool ring_;
+    const ImageParam image_;
+    const RDom seen_;
+    const Var n{"n"}, y{"y"}, j{"j"}, u{"u"}, no_, ni_{"ni"}, yu_{"y_unroll"};
+    std::vector<Func> rows_;  // of the maxima, of each run of the sums and of the results, or one for all
+    std::vector<Func> powers_;
+    Func part_{"part"}, largest_{"largest"}, sums_{"sums"}, closing_{"closing"}, left_, result_{"result"}, out_{"Y"};
+    std::vector<SummingFunc> added_;
+    LoopLevel of_columns_;  // where columns of 32 follow each other
+};
+
 class ColumnSoftmax : public PipelineWorkload {
 public:
     ColumnSoftmax(const WorkloadRequest &request, const ColumnShape &shape, bool logarithm)
-        : PipelineWorkload(request), shape_(shape), logarithm_(logarithm) {
+        : PipelineWorkload(request), shape_{shape}, logarithm_(logarithm) {
         inputs_ = {tensor_spec("x", request.shape("x"))};
         set_result("Y", request.shape("x"));
     }
 
     Space space(const Machine &machine) const override {
         std::vector<int64_t> columns, unrolls;
-        for (int64_t block = 1; block < 2 * vectors(); block *= 2) columns.push_back(std::min(block, vectors()));
-        const int64_t run = long_sum(steps()).run().steps;
+        for (int64_t block = 1; block < 2 * shape_.vectors(); block *= 2) columns.push_back(std::min(block, shape_.vectors()));
+        const int64_t run = long_sum(shape_.steps()).run().steps;
         for (int64_t unroll = 1; unroll <= std::min(run, most_unrolled); unroll++)
             if (run % unroll == 0) unrolls.push_back(unroll);
         Space space;
@@ -60,13 +266,14 @@ public:
     }
     std::string words(const Machine &machine, const Point &point) const override {
         if (in_parts(machine))
-            return fmt::format("parts of {} elements of 32 columns, again for each pass", point["unroll"] * sides());
+            return fmt::format("parts of {} elements of 32 columns, again for each pass", point["unroll"] * shape_.sides());
         return fmt::format("{} vectors of columns at a time, {} elements of each in straight-line code{}", point["columns"],
-                           point["unroll"] * sides(), point["skewed"] != 0 ? ", all passes in one loop" : "");
+                           point["unroll"] * shape_.sides(), point["skewed"] != 0 ? ", all passes in one loop" : "");
     }
     double draft(const Machine &machine, const Point &point) const override {
-        const auto columns = static_cast<double>(vectors() * shape_.outer), elements = static_cast<double>(stored());
-        const auto straight = static_cast<double>(point["unroll"] * sides());
+        const auto columns = static_cast<double>(shape_.vectors() * shape_.outer),
+                   elements = static_cast<double>(shape_.stored());
+        const auto straight = static_cast<double>(point["unroll"] * shape_.sides());
         if (!machine.timed()) return 60 + columns * (elements * (9 + 180 / straight) + closing_operations * 8);
         // Passes one after the other wait for their first and their last values, and their code comes from memory anew for each
         // column where the instruction cache does not hold it. One loop for all has the last pass some columns behind.
@@ -78,126 +285,12 @@ public:
         return start +
                columns * (elements * (passes + one_more) + ends + closing / 2 +
                           miss * std::max(0.0, packets_of_step * straight - cached_packets)) +
-               300 * static_cast<double>(blocks(point["columns"]));
+               300 * static_cast<double>(shape_.blocks(point["columns"]));
     }
 
     KernelDefinition build(const Machine &machine, const Point &point) const override {
-        const Var n("n"), y("y"), j("j"), u("u");
-        const int width = size(shape_.inner), length = size(shape_.length), side = size(sides()), turns = size(steps()),
-                  block = size(point["columns"]), parts = ceil_div(size(vectors()), block), unroll = size(point["unroll"]);
-        const ImageParam image = tensor("X", {shape_.inner, shape_.length, shape_.outer});
-        // The last of several blocks begins earlier and makes some columns again, so that all are alike.
-        const bool filled = stored() != shape_.length, narrow = width % lanes != 0 && parts == 1;
-        Func part("part"), largest("largest"), sums("sums"), closing("closing"), result("result"), out("Y");
-        // Rows behind the last change neither maxima nor sums.
-        const auto rows_of_image = [&](const std::string &name) {
-            Func xs(name);
-            const Expr there = image(narrow ? min(n, width - 1) : Expr(n), filled ? min(y, length - 1) : Expr(y), j);
-            if (filled) xs(n, y, j) = bf16(-infinity);
-            if (filled || narrow)
-                xs(n, y, j) = select(n < width && y < length, there, undef<BFloat>());
-            else
-                xs(n, y, j) = there;
-            if (filled) xs.vectorize(n, lanes);
-            return xs;
-        };
-        // In parts those of the maxima, of each run of the sums, and of the results.
-        const bool skewed = point["skewed"] != 0, again = in_parts(machine);
-        std::vector<Func> all_rows = {rows_of_image("X_rows")}, powers;
-        const auto rows_again = [&](const std::string &name) {
-            if (again) all_rows.push_back(rows_of_image(name));
-            return all_rows.back();
-        };
-        const RDom seen(0, turns, skewed ? "seen_alike" : "seen");
-        part(n, u, j) = bf16(-infinity);
-        part(n, u, j) = strict_float(max(all_rows[0](n, seen * side + u, j), part(n, u, j)));
-        const auto in_pairs = [&](const Func &parts, const auto &both) {
-            std::vector<Expr> terms;
-            for (int a = 0; a < side; a++) terms.push_back(parts(n, a, j));
-            for (; terms.size() > 1; terms.resize(terms.size() / 2))
-                for (size_t a = 0; a < terms.size() / 2; a++) terms[a] = both(terms[2 * a], terms[2 * a + 1]);
-            return terms[0];
-        };
-        largest(n, j) = in_pairs(part, [](const Expr &a, const Expr &b) { return strict_float(max(a, b)); });
-        const auto centred = [&](const Func &xs) { return strict_float(xs(n, y, j) - largest(n, j)); };
-        const auto powers_of = [&](const Func &xs) {
-            if (again || powers.empty()) {
-                powers.emplace_back("e");
-                powers.back()(n, y, j) = machine_exp(centred(xs));
-            }
-            return powers.back();
-        };
-        std::vector<SummingFunc> added = summing_funcs(
-            sums, {n, u, j}, long_sum(steps()),
-            [&](size_t run) {
-                const Func e = powers_of(rows_again(fmt::format("X_added_{}", static_cast<char>('a' + run))));
-                return [=](const Expr &step, const Expr &) { return e(n, step * side + u, j); };
-            },
-            skewed ? "added_alike" : "added");
-        const Expr total = in_pairs(sums, [](const Expr &a, const Expr &b) { return strict_float(a + b); });
-        closing(n, j) = logarithm_ ? lane_math::logarithm(total) : lane_math::reciprocal_of_sum(total, stored());
-        const Func xs = rows_again("X_left");
-        result(n, y, j) =
-            logarithm_ ? strict_float(centred(xs) - closing(n, j)) : strict_float(powers_of(xs)(n, y, j) * closing(n, j));
-        out(n, y, j) = result(n, y, j);
-
-        const Var no(skewed ? "no_skewed" : "no"), ni("ni"), v("v"), vi("vi"), yu("y_unroll");
-        out.bound(n, 0, width).bound(y, 0, length).bound(j, 0, size(shape_.outer));
-        out.split(n, no, ni, parts == 1 ? width : lanes * block, TailStrategy::ShiftInwards).reorder(ni, y, no, j);
-        if (skewed && parts > 1 && shape_.outer > 1) out.fuse(no, j, no);
-        const bool ring = machine.timed() && blocks(block) > 1;
-        const auto in_block = [&](Func f, int rows) {
-            f.compute_at(out, no).bound_extent(n, lanes * block).bound_extent(y, rows);
-            if (ring) f.hoist_storage_root().ring_buffer(2);
-            in_pads({f});
-        };
-        const auto held = [&](Func f, const LoopLevel &at, int rows) {
-            f.compute_at(at).bound_extent(n, lanes * block).bound_extent(y, rows);
-            in_pads({f});
-        };
-        const int of_all = std::gcd(unroll, turns);
-        const LoopLevel of_columns = again ? LoopLevel(out, no) : LoopLevel(result, v);
-        if (again) {
-            const int rows = unroll * side;
-            const Var yo("yo"), yi("yi");
-            out.split(y, yo, yi, rows, TailStrategy::GuardWithIf).reorder(ni, yi, yo, no, j);
-            for (const Func &f : {xs, result}) held(f, LoopLevel(out, yo), rows);
-            result.vectorize(n, lanes).split(y, y, yu, rows);
-        } else {
-            in_block(xs, turns * side);
-            in_block(result, length);
-            // Whole columns of 32 after each other, so many elements of each in straight-line code.
-            result.split(n, v, vi, lanes).reorder(vi, y, v).vectorize(vi);
-            if (straight(unroll) > 1) result.split(y, y, yu, size(straight(unroll)));
-            Func e = powers[0];
-            e.compute_at(of_columns).bound_extent(n, lanes).bound_extent(y, turns * side).vectorize(n, lanes);
-            if (of_all * side > 1) e.split(y, y, yu, of_all * side);
-            in_pads({e});
-        }
-        // The loop that turns.
-        const auto running = [&](Func f, const RDom &over, const LoopLevel &at, int straight) {
-            RVar turn(skewed ? "turn_alike" : "turn"), unrolled("r_unroll");
-            f.compute_at(at).bound_extent(n, lanes).vectorize(n, lanes).bound_extent(u, side);
-            f.update().reorder(n, u, over.x).vectorize(n, lanes);
-            if (straight > 1) f.update().split(over.x, turn, unrolled, straight).reorder(n, u, unrolled, turn);
-            in_registers({f});
-            return LoopLevel(f, straight > 1 ? turn : over.x);
-        };
-        LoopLevel turns_of = running(part, seen, of_columns, of_all);
-        if (again) held(all_rows[0], turns_of, of_all * side);
-        size_t run = 0;
-        for (SummingFunc &one : added) {
-            const int terms = one.of.in_groups() ? 1 : std::gcd(unroll, size(one.of.steps));
-            turns_of = running(one.sum, one.terms, one.place(added, of_columns), terms);
-            if (again && !one.of.in_groups()) held(all_rows[1 + run++], turns_of, terms * side);
-            if (one.of.rest) one.sum.update(1).reorder(n, u).vectorize(n, lanes);
-        }
-        for (Func f : {largest, closing}) f.compute_at(of_columns).bound_extent(n, lanes).vectorize(n, lanes);
-        in_registers({largest, closing});
-        whole_loops(out);
-        fix_shape(out.output_buffer(), {shape_.inner, shape_.length, shape_.outer});
-
-        return kernel(Pipeline(out), {image});
+        ColumnSoftmaxKernel softmax(shape_, logarithm_, machine, point, in_parts(machine));
+        return kernel(softmax.build(), {softmax.image()});
     }
 
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
@@ -224,13 +317,13 @@ public:
     // Beside what a row of lanes has, the roundings of a running sum, half a unit each with random signs, and the function at
     // the end.
     double tolerance_ulps() const override {
-        return 5 + 0.5 * std::sqrt(static_cast<double>(long_sum(steps()).additions_in_a_row()));
+        return 5 + 0.5 * std::sqrt(static_cast<double>(long_sum(shape_.steps()).additions_in_a_row()));
     }
     double flops() const override { return 5 * static_cast<double>(shape_.inner * shape_.length * shape_.outer); }
 
 protected:
     KernelWork work(const Machine &) const override {
-        const int64_t columns = vectors() * shape_.outer, all = columns * shape_.length, later = all - columns;
+        const int64_t columns = shape_.vectors() * shape_.outer, all = columns * shape_.length, later = all - columns;
         KernelWork work;
         work.bytes = tensor_bytes();
         work.lanes = {all + 2 * later + (logarithm_ ? all : 0), logarithm_ ? 0 : all, all, 0};
@@ -242,46 +335,33 @@ protected:
 private:
     // Columns whose results, and what they are made of, do not fit the pads: each pass brings them again, a part at a time.
     bool in_parts(const Machine &machine) const {
-        if (3 * 2 * stored() <= machine.pad_rows()) return false;
+        if (3 * 2 * shape_.stored() <= machine.pad_rows()) return false;
         for (int64_t unroll = 1; unroll <= most_unrolled; unroll++)
             if (columns_fit(machine, 1, unroll, false)) return false;
         return true;
     }
     bool columns_fit(const Machine &machine, int64_t columns, int64_t unroll, bool skewed) const {
         constexpr int64_t waiting = 6;  // slots of what a pass on another column reads
-        const int64_t slots = blocks(columns) > 1 && machine.timed() ? 2 : 1, kept = skewed ? waiting * stored() : 0;
-        const bool round = unroll * sides() % machine.pad.count == 0;
-        return fit_pads(machine, {{slots * columns * stored(), round},
-                                  {stored() + kept, round},
+        const int64_t slots = shape_.blocks(columns) > 1 && machine.timed() ? 2 : 1,
+                      kept = skewed ? waiting * shape_.stored() : 0;
+        const bool round = unroll * shape_.sides() % machine.pad.count == 0;
+        return fit_pads(machine, {{slots * columns * shape_.stored(), round},
+                                  {shape_.stored() + kept, round},
                                   {kept, round},
-                                  {slots * columns * shape_.length, straight(unroll) % machine.pad.count == 0}});
+                                  {slots * columns * shape_.length, shape_.straight(unroll) % machine.pad.count == 0}});
     }
     // For the maxima, each run of the sums, and the results.
     bool parts_fit(const Machine &machine, int64_t unroll) const {
-        const int64_t rows = unroll * sides(), buffers = 3 + long_sum(steps()).runs();
+        const int64_t rows = unroll * shape_.sides(), buffers = 3 + long_sum(shape_.steps()).runs();
         return fit_pads(machine, {static_cast<size_t>(buffers), {rows, rows % machine.pad.count == 0}});
     }
 
     // Passes that are loops of equal length, over whole vectors of several columns.
     bool may_skew(const Machine &machine) const {
-        return machine.timed() && (shape_.inner % lanes == 0 || vectors() > 1) && stored() == shape_.length && steps() > 1 &&
-               !long_sum(steps()).in_groups() && vectors() * shape_.outer > 1;
+        return machine.timed() && (shape_.inner % lanes == 0 || shape_.vectors() > 1) && shape_.stored() == shape_.length &&
+               shape_.steps() > 1 && !long_sum(shape_.steps()).in_groups() && shape_.vectors() * shape_.outer > 1;
     }
-    int64_t vectors() const { return tiles_of(shape_.inner); }
-    int64_t sides() const { return shape_.length >= 2 * most_sides ? most_sides : 1; }
-    // Elements that a running value meets.
-    int64_t steps() const { return ceil_div(shape_.length, sides()); }
-    // Elements of a column in the pads: as many for each running value.
-    int64_t stored() const { return steps() * sides(); }
-    // Results of a column in straight-line code.
-    int64_t straight(int64_t unroll) const {
-        int64_t count = std::min(unroll * sides(), shape_.length);
-        while (shape_.length % count != 0) count--;
-        return count;
-    }
-    int64_t blocks(int64_t columns) const { return ceil_div(vectors(), columns) * shape_.outer; }
-
-    ColumnShape shape_;
+    Columns shape_;
     bool logarithm_;
 };
 
