@@ -116,6 +116,7 @@ void execute_scalars(S &s, const I &i, const DecodedPacket &packet, PacketOutcom
         case Unit::Sdma:
             return i.op == Opcode::scpad_ld ? skip_scpad_ld(s, i) : skip_scpad_st(s, i);
         case Unit::MoveToScalar:
+            if (i.a == 0) break;
             refuse("lanes", fmt::format("{} reads what is not computed", info(i.op).mnemonic));
         case Unit::Ex5:
             if (i.op == Opcode::lw_s || i.op == Opcode::lhw_s) {

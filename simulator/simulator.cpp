@@ -143,8 +143,8 @@ void Simulator::read_memory(uint64_t address, std::span<uint8_t> bytes) const {
 
 bool may_skip_lanes(const Program &program) {
     return std::ranges::none_of(program.packets, [](const PlacedPacket &placed) {
-        return std::ranges::any_of(placed.packet,
-                                   [](const Instruction &slot) { return info(slot.op).unit == Unit::MoveToScalar; });
+        return std::ranges::any_of(
+            placed.packet, [](const Instruction &slot) { return info(slot.op).unit == Unit::MoveToScalar && slot.a != 0; });
     });
 }
 

@@ -49,10 +49,10 @@ using StallCycles = std::array<uint64_t, stall_causes>;
 enum class TimingModel : uint8_t { Fast, Reference };
 
 // What vectors, pads and memory hold while a program runs. Skipped: what they held before, since nobody asks for results.
-// Cycles and counters are the same, in less time. A program of which a scalar would depend on what is skipped is refused (rule
-// "lanes"): one that moves a lane or mask to a scalar register, or loads a scalar from where a transfer wrote.
+// Cycles and counters are the same, in less time. Refused (rule "lanes") where a scalar would depend on it: where a lane or
+// mask, but of v0 and m0, moves to a scalar register, or a scalar is loaded from where a transfer wrote.
 enum class LaneValues : uint8_t { Computed, Skipped };
-// Does no instruction move a lane or mask to a scalar register? Then a run may skip lanes, as far as can be told before.
+// Does no instruction move such a lane or mask to a scalar register? Then a run may skip lanes, as far as can be told before.
 bool may_skip_lanes(const Program &program);
 
 struct RunOptions {

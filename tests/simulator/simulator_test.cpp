@@ -34,7 +34,9 @@ constexpr const char *moves_a_row = R"(
     addi.s x4, x0, 0
     scpad.ld x4, x1, x3
     scpad.st x4, x2, x3
-    addi.s x5, x4, 3
+    vmov.vts x6, v0, 0
+    mv.mts x7, m0
+    addi.s x5, x6, 3
     halt.s
 )";
 
