@@ -31,6 +31,10 @@ constexpr std::array<const char *, choice_count> words_of = {
     "iterations overlap in pairs",
     "long iterations do not overlap",
     "straight code in few packets",
+    "transfers as if all were short",
+    "waits where loops begin",
+    "loads no earlier than needed",
+    "operations as early as they fit",
 };
 
 }  // namespace

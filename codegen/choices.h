@@ -29,8 +29,12 @@ enum class Choice : uint8_t {
     OverlapInPairs,  // at most two iterations overlap
     OverlapShort,    // no long iterations overlap
     FewPackets,      // straight code takes the fewest packets
+    TransfersNear,   // code is placed as if all transfers were short
+    WaitEarly,       // a loop waits for its transfers where it begins, not where their rows are needed
+    LoadsLate,       // loads of iterations that do not overlap come no earlier than needed, though their pad may be busy
+    LongLifetimes,   // operations of loops stay where they first have a place, not as late as those that follow allow
 };
-constexpr size_t choice_count = static_cast<size_t>(Choice::FewPackets) + 1;
+constexpr size_t choice_count = static_cast<size_t>(Choice::LongLifetimes) + 1;
 
 // A set of them.
 class Choices {

@@ -17,7 +17,7 @@ namespace {
 constexpr int store_to_load = 24, load_to_store = 24;
 // A usual transfer of a few rows; the hardware waits for longer ones. Iterations of fewer operations cannot keep transfers
 // so far apart.
-constexpr int transfer_cycles = 64;
+constexpr int transfer_cycles = 64, short_transfer_cycles = 16;
 constexpr size_t operations_between_transfers = 2 * transfer_cycles;
 // The same of a transfer that runs ahead, while DRAM serves those of the other pads as well, and the code that has the time for
 // a pair of them.
@@ -80,7 +80,7 @@ public:
           ops_(ops),
           loop_(loop),
           masks_in_turn_(masks_in_turn),
-          apart_(loop >= 0 && ops.size() < operations_between_transfers ? 1 : transfer_cycles) {}
+          little_code_(loop >= 0 && ops.size() < operations_between_transfers) {}
 
     std::vector<Edge> run() {
         if (masks_in_turn_)
@@ -117,7 +117,7 @@ private:
         for_each_read(op, [&](Reg r) {
             if (r.id <= all_lanes.id) return;
             if (const auto w = writer_.find(r.id); w != writer_.end())
-                edge(w->second, i, iteration, result_latency(machine_, ops_[w->second.op].opcode));
+                edge(w->second, i, iteration, latency_of(ops_[w->second.op]));
             readers_[r.id].push_back({i, iteration});
         });
         if (!op.dst.defined() || op.dst.id <= all_lanes.id) return;
@@ -125,8 +125,7 @@ private:
             if (reader.op != i || reader.iteration != iteration) edge(reader, i, iteration, 1);
         if (const auto w = writer_.find(op.dst.id); w != writer_.end())
             edge(w->second, i, iteration,
-                 is_transfer(ops_[w->second.op]) ? transfer_latency(ops_[w->second.op])
-                                                 : result_latency(machine_, ops_[w->second.op].opcode));
+                 is_transfer(ops_[w->second.op]) && !machine_.timed() ? 1 : latency_of(ops_[w->second.op]));
         writer_[op.dst.id] = {i, iteration};
         readers_[op.dst.id].clear();
         if (masks_in_turn_ && kernel_.cls(op.dst) == RegisterClass::Mask) few_masks(op.dst, i, iteration);
@@ -156,7 +155,12 @@ private:
         if (std::find(open_masks_.begin(), open_masks_.end(), mask) == open_masks_.end()) open_masks_.push_back(mask);
     }
 
-    int transfer_latency(const Op &op) const { return machine_.timed() ? result_latency(machine_, op.opcode) : 1; }
+    int latency_of(const Op &op) const { return is_transfer(op) ? cycles_of_transfer() : result_latency(machine_, op.opcode); }
+
+    int cycles_of_transfer() const { return kernel_.takes(Choice::TransfersNear) ? short_transfer_cycles : transfer_cycles; }
+
+    // Cycles between transfers of a pad.
+    int apart() const { return little_code_ ? 1 : cycles_of_transfer(); }
 
     void array(const Op &op, int i, int iteration) {
         if (op.opcode == Opcode::gemm_vv) {
@@ -212,10 +216,10 @@ private:
                 if (!is_transfer(inner)) continue;
                 behind_barrier(inner, i, iteration);
                 if (const auto last = engine_.find(inner.pad); last != engine_.end() && !ops_[last->second.op].side)
-                    edge(last->second, i, iteration, apart_);
+                    edge(last->second, i, iteration, apart());
                 const auto before = side_engine_.find(inner.pad);
                 if (before != side_engine_.end() && before->second.op != i && ops_[before->second.op].src[0] == op.src[0])
-                    edge(before->second, i, iteration, apart_);
+                    edge(before->second, i, iteration, apart());
                 side_engine_[inner.pad] = {i, iteration};
             }
             return;
@@ -244,7 +248,7 @@ private:
                 last != engine_.end() && (last->second.op != i || last->second.iteration != iteration))
                 edge(last->second, i, iteration, shares_dram(ops_[last->second.op], op) ? shared_transfer_cycles : 1);
             if (const auto last = side_engine_.find(op.pad); last != side_engine_.end())
-                edge(last->second, i, iteration, apart_);
+                edge(last->second, i, iteration, apart());
             engine_[op.pad] = {i, iteration};
             if (!machine_.timed()) synchronous(op, i, iteration);
         } else {
@@ -331,7 +335,7 @@ private:
     const std::vector<Op> &ops_;
     int loop_;  // the loop that the block is the body of, -1: none
     bool masks_in_turn_;
-    int apart_;  // cycles between transfers of a pad
+    bool little_code_;  // too little to keep transfers apart
     std::vector<Edge> edges_;
     std::unordered_map<int32_t, Site> writer_;
     std::unordered_map<int32_t, std::vector<Site>> readers_;

@@ -218,7 +218,8 @@ private:
 
     void start_loads() {
         if (result_) result_->reset(plan_.direct, nest_.before);
-        next_.wait_late = plan_.spreads && !transfers_end_early(kernel_, spread_, first_tiles_, *hot_);
+        next_.wait_late =
+            plan_.spreads && !transfers_end_early(kernel_, spread_, first_tiles_, *hot_) && !kernel_.takes(Choice::WaitEarly);
         for (size_t i = 0; i < copies_.loads.size(); i++) {
             const Reg more = loads_.start(*copies_.loads[i], channels_of_loads_[i], loop_, next_, nest_.before, body_, hot_,
                                           plan_.spreads || plan_.in_nest, result_.has_value(), events_);
