@@ -35,6 +35,7 @@ constexpr std::array<const char *, choice_count> words_of = {
     "waits where loops begin",
     "loads no earlier than needed",
     "operations as early as they fit",
+    "code out of line with two iterations",
 };
 
 }  // namespace

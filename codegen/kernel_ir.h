@@ -191,8 +191,9 @@ struct Loop {
     int64_t begin = 0;   // first value of the variable (after peeling)
     std::string name;    // Halide's loop name
     Body body;
-    bool fill = false;     // stores constants before all else, to every slot of a ring
-    bool in_nest = false;  // is another loop around it, as LoopInfo::parent says?
+    bool fill = false;      // stores constants before all else, to every slot of a ring
+    bool in_nest = false;   // is another loop around it, as LoopInfo::parent says?
+    bool in_pairs = false;  // with code out of line at most two iterations overlap
 };
 
 // Body runs when `condition` is not zero.

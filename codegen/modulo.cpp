@@ -197,6 +197,11 @@ std::optional<ModuloSchedule> ModuloScheduler::turned_schedule(ScheduleGraph &tu
     return schedule;
 }
 
+int ModuloScheduler::stages_with_sides(const std::vector<const Op *> &ops, const LoopInfo &loop) const {
+    const int most = most_stages_with_sides(ops, loop.sure(), loop.parent >= 0);
+    return most > 2 && kernel_.takes(Choice::SidesInPairs) ? 2 : most;
+}
+
 std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const {
     if (!masks_may_overlap_ && std::ranges::any_of(graph.ops, [&](const Op &op) { return kernel_.is_mask(op.dst); })) return {};
     const int64_t allowed = evenly_ && most_values_ == most_values ? most_values_of_rows : most_values_;
@@ -205,7 +210,7 @@ std::vector<int> ModuloScheduler::stages_allowed(const ScheduleGraph &graph, con
     std::vector<const Op *> ops;
     for (const Op &op : graph.ops) ops.push_back(&op);
     const int64_t under_way = in_pairs_ ? 2
-                              : sides   ? most_stages_with_sides(ops, loop.sure(), loop.parent >= 0)
+                              : sides   ? stages_with_sides(ops, loop)
                                         : most_stages(ops),
                   most = std::min(under_way, loop.sure());
     std::vector<int> stages(graph.ops.size(), static_cast<int>(most));
@@ -562,7 +567,9 @@ int most_stages_with_sides(const std::vector<const Op *> &ops, int64_t iteration
 }
 
 int most_stages(const Loop &loop) { return most_stages(operations_of(loop)); }
-int most_stages_with_sides(const Loop &loop) { return most_stages_with_sides(operations_of(loop), loop.extent, loop.in_nest); }
+int most_stages_with_sides(const Loop &loop) {
+    return loop.in_pairs ? 2 : most_stages_with_sides(operations_of(loop), loop.extent, loop.in_nest);
+}
 
 std::optional<ModuloSchedule> modulo_schedule(const Kernel &kernel, ScheduleGraph &graph, const LoopInfo &loop,
                                               const std::set<Reg> &shared_masks, OverlapIterations overlap,

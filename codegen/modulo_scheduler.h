@@ -36,6 +36,7 @@ private:
     std::optional<ModuloSchedule> turned_schedule(ScheduleGraph &turned, const std::vector<int> &window, int interval);
     // Stages that each operation may be in; empty if the loop must not overlap its iterations: its index would not be that of
     // all of them, rows must move in plain steps, and values of several iterations must not fill the registers.
+    int stages_with_sides(const std::vector<const Op *> &ops, const LoopInfo &loop) const;
     std::vector<int> stages_allowed(const ScheduleGraph &graph, const LoopInfo &loop) const;
     // Rows that an access moves by in an iteration of the loop.
     int64_t rows_per_iteration(const PadAccess &access) const;

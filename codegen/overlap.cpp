@@ -37,6 +37,7 @@ public:
 
     void run() {
         if (ahead_) find_computed(kernel_.body);
+        if (ahead_ && kernel_.machine->timed()) overlap_in_pairs(kernel_.body);
         if (ahead_ && kernel_.machine->timed()) stream_copies(kernel_, code_);
         Body before, after;
         Body body = rewrite(std::move(kernel_.body), -1, before, after);
@@ -53,6 +54,16 @@ private:
             if (node.op && node.op->access) computed_.insert(node.op->access->allocation);
             if (node.loop) find_computed(node.loop->body);
             if (node.branch) find_computed(node.branch->body);
+        }
+    }
+    // Where fewer iterations overlap, transfers start from more of them: the last ones run behind a loop.
+    void overlap_in_pairs(Body &body) {
+        for (Node &node : body) {
+            if (node.branch) overlap_in_pairs(node.branch->body);
+            if (!node.loop) continue;
+            overlap_in_pairs(node.loop->body);
+            if (!has_loop(node.loop->body) && most_stages_with_sides(*node.loop) > 2)
+                node.loop->in_pairs = kernel_.takes(Choice::SidesInPairs);
         }
     }
     bool passes_through(const Copy &copy) const { return ahead_ && !computed_.count(copy.allocation); }
