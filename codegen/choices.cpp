@@ -33,8 +33,6 @@ constexpr std::array<const char *, choice_count> words_of = {
     "straight code in few packets",
     "transfers as if all were short",
     "waits where loops begin",
-    "loads no earlier than needed",
-    "operations as early as they fit",
     "code out of line with two iterations",
 };
 

@@ -31,8 +31,6 @@ enum class Choice : uint8_t {
     FewPackets,      // straight code takes the fewest packets
     TransfersNear,   // code is placed as if all transfers were short
     WaitEarly,       // a loop waits for its transfers where it begins, not where their rows are needed
-    LoadsLate,       // loads of iterations that do not overlap come no earlier than needed, though their pad may be busy
-    LongLifetimes,   // operations of loops stay where they first have a place, not as late as those that follow allow
     SidesInPairs,    // at most two iterations of loops with code out of line overlap
 };
 constexpr size_t choice_count = static_cast<size_t>(Choice::SidesInPairs) + 1;

@@ -272,7 +272,7 @@ bool ModuloScheduler::fits(ScheduleGraph &graph, const std::vector<int> &window,
     ResourceTable table = empty_table(graph, interval, packed);
     for (const std::vector<int> &chain : chains_.in_turn) {
         if (!place_somewhere(graph, table, chain, window, interval)) return false;
-        if (!kernel_.takes(Choice::LongLifetimes)) shorten_lifetimes(graph, table, chain, window, interval);
+        shorten_lifetimes(graph, table, chain, window, interval);
     }
     if (registers_suffice(graph, interval)) return true;
     for (const std::vector<int> &chain : chains_.in_turn) make_masks_late(graph, table, chain, window, interval);
@@ -526,8 +526,7 @@ int ModuloScheduler::spaced(const ScheduleGraph &graph, const Edge &edge) const 
     if (displacing_ && from == Opcode::vreg_ld && edge.latency > 1)
         return edge.latency + static_cast<int>(machine_.pad.read_ii);
     if (overlapping_ || edge.latency <= 1) return edge.latency;
-    if (from == Opcode::vreg_ld) return edge.latency + (kernel_.takes(Choice::LoadsLate) ? 0 : load_margin);
-    return edge.latency + (from == Opcode::gemm_vv ? row_margin : 0);
+    return edge.latency + (from == Opcode::vreg_ld ? load_margin : from == Opcode::gemm_vv ? row_margin : 0);
 }
 
 namespace {

@@ -55,9 +55,12 @@ TEST_F(Measurement, RepeatsExactlyAlsoInThreads) {
 // A trial does not compute what lanes hold where no scalar depends on it, a verification does.
 TEST(Trials, CountWhatRunsWithValuesCount) {
     const std::vector<std::tuple<std::string, std::string, bool>> kernels = {
-        {"gemm", "64x96x70", true},   {"conv2d", "1x5x9x9,7x5x3x3", true}, {"gelu", "40x70", true}, {"add", "13x50,13x1", true},
-        {"transpose", "70x45", true}, {"max_pool2d", "1x3x20x20", true},   {"sum", "20x100", true}, {"cat", "8x33,5x33", true},
-        {"softmax", "16x70", false},  {"bmm", "3x20x40,3x40x50", true}};
+        {"gemm", "64x96x70", true},        {"conv2d", "1x5x9x9,7x5x3x3", true},
+        {"gelu", "40x70", true},           {"add", "13x50,13x50", true},
+        {"mul", "13x50,13x1", false},      {"transpose", "70x45", true},
+        {"max_pool2d", "1x3x20x20", true}, {"sum", "20x100", true},
+        {"cat", "8x33,5x33", true},        {"softmax", "16x70", false},
+        {"bmm", "3x20x40,3x40x50", true}};
     Random random(8);
     for (const char *name : {"ax01", "ax01-psum"}) {
         const Machine machine = find_machine(name);
@@ -65,6 +68,7 @@ TEST(Trials, CountWhatRunsWithValuesCount) {
             SCOPED_TRACE(op + " on " + name);
             WorkloadArguments arguments = {{"shape", shape}};
             if (op == "max_pool2d") arguments["kernel_size"] = "3";
+            if (op == "transpose") arguments.insert({{"dim0", "0"}, {"dim1", "1"}});
             const std::shared_ptr<const Workload> workload = find_operator(op).workload(arguments);
             const Evaluator evaluator(workload, machine);
             const Point point = *sample(workload->space(machine), random);
