@@ -174,7 +174,7 @@ int64_t ahead_for_bank_groups(const Machine &machine, const Stream &s) {
 
 // Are they enough tiles, at one distance in the pads?
 bool follow_each_other(const LoopNest &nest, Stream &s) {
-    constexpr int64_t least_groups = 10;
+    constexpr int64_t least_groups = 4;
     const std::vector<Tile> &first = s.first();
     s.groups = static_cast<int64_t>(first.size());
     if (s.groups < least_groups) return false;
