@@ -105,7 +105,7 @@ TEST(SkippedLanes, AreRefusedWhereAScalarDependsOnThem) {
     EXPECT_FALSE(may_skip_lanes(assemble(moves)));
     EXPECT_THAT(refusal(moves), HasSubstr("vmov.vts reads what is not computed"));
     std::string loads = moves_a_row;
-    loads.insert(loads.find("halt.s"), "add.s x8, x2, x0\n    lw.s x6, 4(x8)\n    ");
+    loads.insert(loads.find("halt.s"), "add.s x8, x4, x0\n    lw.s x6, 4(x2)\n    ");
     EXPECT_TRUE(may_skip_lanes(assemble(loads)));
     EXPECT_THAT(refusal(loads), HasSubstr("a scalar is loaded from address 0x00002004, which transfers have written to"));
 }
