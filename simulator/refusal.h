@@ -10,8 +10,8 @@
 namespace atalla {
 
 // `rule` is the number of the rule in the microarchitecture reference ("51"), the section of the isa reference ("isa 4.3")
-// where the former has none, or a word: "memory" and "pad" for addresses outside, "step limit", "cycle limit". `sentence` has
-// no packet address: whoever catches the refusal knows that.
+// where the former has none, or a word: "memory" and "pad" for addresses outside, "step limit", "cycle limit", "lanes" for what
+// was not computed (LaneValues). `sentence` has no packet address: whoever catches the refusal knows that.
 struct Refusal {
     std::string rule;
     std::string sentence;
