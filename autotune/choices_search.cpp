@@ -22,19 +22,27 @@ TunedPoint with_best_choices(TunedPoint best, const ChoiceTrials &trials) {
         const Point schedule = best.point;
         const int64_t open = trials.open(schedule) & ~choices_of(schedule);
         std::vector<Point> alone;
-        for (int64_t choice = 1; choice <= open; choice *= 2)
-            if ((open & choice) != 0 && tried.insert(with_choices(schedule, choice)).second)
-                alone.push_back(with_choices(schedule, choice));
+        for (int64_t choice = 1; choice <= open; choice *= 2) {
+            Point point = with_choices(schedule, choice);
+            if ((open & choice) != 0 && tried.insert(point).second) {
+                alone.push_back(std::move(point));
+            }
+        }
         const std::vector<std::optional<int64_t>> cycles = trials.evaluate(alone, before);
         std::vector<std::pair<int64_t, Point>> gaining;
-        for (size_t i = 0; i < alone.size(); i++)
-            if (cycles[i] && *cycles[i] < before) gaining.emplace_back(*cycles[i], alone[i]);
+        for (size_t i = 0; i < alone.size(); i++) {
+            if (cycles[i] && *cycles[i] < before) {
+                gaining.emplace_back(*cycles[i], alone[i]);
+            }
+        }
         std::sort(gaining.begin(), gaining.end());
         for (size_t i = 0; i < gaining.size(); i++) {
             const Point point = with_choices(best.point, choices_of(gaining[i].second));
             const std::optional<int64_t> together = i == 0 ? gaining[i].first : trials.evaluate({point}, best.cycles).front();
             tried.insert(point);
-            if (together && *together < best.cycles) best = {point, *together};
+            if (together && *together < best.cycles) {
+                best = {point, *together};
+            }
         }
     }
     return best;
