@@ -59,9 +59,9 @@ std::unique_ptr<Proposer> make_exhaustive(const TuningTask &task, const TuneOpti
     return std::make_unique<ListProposer>(std::move(points), ranking.drafted, "every point of the space was evaluated");
 }
 
-DraftRanking ranking(const TuningTask &task, const TuneOptions &options) {
+std::shared_ptr<const DraftRanking> ranking(const TuningTask &task, const TuneOptions &options) {
     const uint64_t keep = options.max_trials > 0 ? std::max<uint64_t>(keep_at_least, 4 * options.max_trials) : 0;
-    return rank_by_draft(task, options.draft_limit, keep, options.seed, options.threads);
+    return std::make_shared<DraftRanking>(rank_by_draft(task, options.draft_limit, keep, options.seed, options.threads));
 }
 
 }  // namespace

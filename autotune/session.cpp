@@ -26,6 +26,8 @@ namespace {
 constexpr size_t few_points = 32;
 // A budget of trials that ends before any point ran is exceeded by so many at most.
 constexpr int64_t most_until_one_runs = 32;
+// Trials of a list that is fixed at the start: between them it is only decided how far slower ones run.
+constexpr int listed_batch = 8;
 // So many values of a space are tried between two looks at the clock and at signals, and drafting this long, in seconds, is
 // shown.
 constexpr uint64_t pulse_every = 256;
@@ -290,8 +292,10 @@ struct TuningSession::Impl {
                 fmt::format("the best point is at {:.1f} % of the bound, the aim was {:.1f} %",
                             100.0 * task_.bound_cycles / best->cycles, 100 * options_.stop_at_bound_share);
         } else {
-            const int64_t left = options_.max_trials > proposed ? options_.max_trials - proposed : options_.batch;
-            return static_cast<size_t>(std::min<int64_t>(left, options_.batch));
+            const bool learns = options_.strategy != Strategy::Random && options_.strategy != Strategy::Exhaustive;
+            const int64_t batch = learns ? options_.batch : std::max(options_.batch, listed_batch),
+                          left = options_.max_trials > proposed ? options_.max_trials - proposed : batch;
+            return static_cast<size_t>(std::min(left, batch));
         }
         return 0;
     }

@@ -12,10 +12,13 @@ namespace atalla {
 // Measurements before predictions may rule out what is left of a space.
 constexpr size_t trusted_after = 16;
 
-// Best predictions first, then hill climbing from the best measured point, beside a trickle of further predictions.
-std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options, DraftRanking ranking);
+// Best predictions first, beside structures that were not tried; then hill climbing from the best measured point. Half of all is
+// what the model of make_model proposes.
+std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options,
+                                     std::shared_ptr<const DraftRanking> ranking);
 // Least lower confidence of a Gaussian process that learns how the draft is wrong.
-std::unique_ptr<Proposer> make_model(const TuningTask &task, const TuneOptions &options, DraftRanking ranking);
+std::unique_ptr<Proposer> make_model(const TuningTask &task, const TuneOptions &options,
+                                     std::shared_ptr<const DraftRanking> ranking);
 // Hill climbing from random points.
 std::unique_ptr<Proposer> make_climb(const TuningTask &task, const TuneOptions &options);
 // Crossing and mutation of the best points.

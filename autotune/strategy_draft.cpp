@@ -2,15 +2,18 @@
 #include <set>
 
 #include "autotune/strategies.h"
+#include "autotune/structures.h"
 
 namespace atalla {
 
 namespace {
 
-// The draft strategy spends this part of the trials on its best predictions before it refines around what was measured,
-// and while refining still gives every fourth proposal to the predictions.
+// The draft strategy spends this part of the trials on its best predictions before it refines around what was measured. One
+// proposal of so many is, before that, of a structure that was not tried, and from then on one of the predictions.
 constexpr double explore_share = 0.5;
-constexpr size_t explore_every = 4;
+constexpr size_t structure_every = 4, explore_every = 4;
+// And one is what a process that learns from the measurements holds for the best, all the time.
+constexpr size_t learned_every = 2;
 // Trials explored before refining where no number of trials is set.
 constexpr int64_t explore_unlimited = 64;
 // The draft may end a search if it ordered pairs of measurements rightly so much more often than wrongly (Kendall's tau).
@@ -76,14 +79,17 @@ private:
     double least_ratio_ = 0;
 };
 
-// Best predictions first, then hill climbing from the best measured point, beside a trickle of further predictions.
+// Best predictions first, beside structures that were not tried; then hill climbing from the best measured point, beside a
+// trickle of further predictions.
 class DraftProposer : public Proposer {
 public:
-    DraftProposer(const TuningTask &task, const TuneOptions &options, DraftRanking ranking)
+    DraftProposer(const TuningTask &task, const TuneOptions &options, std::shared_ptr<const DraftRanking> ranking)
         : task_(task),
           options_(options),
           ranking_(std::move(ranking)),
-          drafted_(ranking_.drafted),
+          drafted_(ranking_->drafted),
+          structures_(task.space, *ranking_),
+          model_(make_model(task, options, ranking_)),
           explore_(options.max_trials > 0 ? static_cast<int64_t>(options.max_trials * explore_share) : explore_unlimited) {}
 
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
@@ -98,11 +104,15 @@ public:
                 proposals.push_back(point);
             }
         };
-        const auto explore = [&](size_t up_to) {
-            for (; next_ < ranking_.points.size() && proposals.size() < up_to && may_win(ranking_.points[next_]); next_++) {
-                take(ranking_.points[next_].point);
+        const auto take_ranks = [&](const std::vector<size_t> &ranks, size_t up_to) {
+            for (size_t i = 0; i < ranks.size() && proposals.size() < up_to; i++) {
+                if (may_win(ranking_->points[ranks[i]])) {
+                    take(ranking_->points[ranks[i]].point);
+                }
             }
         };
+        const std::vector<size_t> by_prediction = structures_.corrected(task_, outcomes);
+        const auto explore = [&](size_t up_to) { take_ranks(by_prediction, up_to); };
         const auto refine = [&](size_t up_to) {
             const Neighbourhood &near = around(outcomes.best()->point);
             for (size_t i = 0; i < near.points.size() && proposals.size() < up_to; i++) {
@@ -113,13 +123,25 @@ public:
             }
         };
         const bool refining = outcomes.best() && static_cast<int64_t>(outcomes.size()) >= explore_;
-        explore(refining ? n / explore_every : n);
+        // Of the proposals up to these, one of so many.
+        const auto due = [&](size_t every) { return (outcomes.size() + n) / every - outcomes.size() / every; };
+        if (outcomes.best()) {
+            for (const Point &point : model_->propose(due(learned_every), outcomes)) {
+                take(point);
+            }
+        }
+        if (refining) {
+            explore(proposals.size() + due(explore_every));
+        } else {
+            explore(n - due(structure_every));
+            take_ranks(structures_.unlike(outcomes, proposals, n - proposals.size()), n);
+        }
         if (refining || (outcomes.best() && proposals.empty())) {
             refine(n);
         }
         explore(n);
-        exhausted_ = ranking_.whole_space && ranking_.points.size() == static_cast<size_t>(ranking_.drafted) &&
-                     outcomes.size() >= ranking_.points.size();
+        exhausted_ = ranking_->whole_space && ranking_->points.size() == static_cast<size_t>(ranking_->drafted) &&
+                     outcomes.size() >= ranking_->points.size();
         return proposals;
     }
 
@@ -128,7 +150,7 @@ public:
                           : "no point that is left can win by its prediction, and none around the best one is faster";
     }
     int64_t drafted() const override { return drafted_; }
-    std::optional<Point> best_of_model() const override { return ranking_.best(); }
+    std::optional<Point> best_of_model() const override { return ranking_->best(); }
 
 private:
     // By prediction, the neighbours that are one step away first.
@@ -152,17 +174,19 @@ private:
 
     const TuningTask &task_;
     TuneOptions options_;
-    DraftRanking ranking_;
+    std::shared_ptr<const DraftRanking> ranking_;
     int64_t drafted_;
+    Structures structures_;
+    std::unique_ptr<Proposer> model_;
     int64_t explore_;
-    size_t next_ = 0;
     bool exhausted_ = false;
     Neighbourhood near_;
 };
 
 }  // namespace
 
-std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options, DraftRanking ranking) {
+std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options,
+                                     std::shared_ptr<const DraftRanking> ranking) {
     return std::make_unique<DraftProposer>(task, options, std::move(ranking));
 }
 

@@ -113,8 +113,8 @@ private:
 
 class ModelProposer : public Proposer {
 public:
-    ModelProposer(const TuningTask &task, const TuneOptions &options, DraftRanking ranking)
-        : task_(task), options_(options), ranking_(std::move(ranking)), drafted_(ranking_.drafted), coordinates_(task.space) {}
+    ModelProposer(const TuningTask &task, const TuneOptions &options, std::shared_ptr<const DraftRanking> ranking)
+        : task_(task), options_(options), ranking_(std::move(ranking)), drafted_(ranking_->drafted), coordinates_(task.space) {}
 
     std::vector<Point> propose(size_t n, const Outcomes &outcomes) override {
         std::vector<Candidate> candidates = candidates_for(outcomes);
@@ -139,14 +139,14 @@ public:
                 }
             }
         }
-        exhausted_ = ranking_.whole_space && outcomes.size() + batch.size() >= static_cast<size_t>(ranking_.drafted);
+        exhausted_ = ranking_->whole_space && outcomes.size() + batch.size() >= static_cast<size_t>(ranking_->drafted);
         return batch;
     }
     std::string ended() const override {
         return exhausted_ ? "every point of the space was evaluated" : "no point that is left is expected to win";
     }
     int64_t drafted() const override { return drafted_; }
-    std::optional<Point> best_of_model() const override { return ranking_.best(); }
+    std::optional<Point> best_of_model() const override { return ranking_->best(); }
 
 private:
     struct Candidate {
@@ -175,7 +175,7 @@ private:
                 add(priced);
             }
         }
-        for (const PricedPoint &priced : ranking_.points) {
+        for (const PricedPoint &priced : ranking_->points) {
             if (candidates.size() >= most_candidates) {
                 break;
             }
@@ -233,7 +233,7 @@ private:
 
     const TuningTask &task_;
     TuneOptions options_;
-    DraftRanking ranking_;
+    std::shared_ptr<const DraftRanking> ranking_;
     int64_t drafted_;
     Coordinates coordinates_;
     bool exhausted_ = false;
@@ -243,7 +243,8 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Proposer> make_model(const TuningTask &task, const TuneOptions &options, DraftRanking ranking) {
+std::unique_ptr<Proposer> make_model(const TuningTask &task, const TuneOptions &options,
+                                     std::shared_ptr<const DraftRanking> ranking) {
     return std::make_unique<ModelProposer>(task, options, std::move(ranking));
 }
 

@@ -16,7 +16,7 @@ class Database;
 
 enum class Strategy {
     Model,       // learn from each batch how the analytic draft is wrong, and try what then promises most
-    Draft,       // rank by the analytic draft, evaluate best-first, refine around the best measured
+    Draft,       // rank by the analytic draft, evaluate best-first and what Model proposes, refine around the best measured
     Random,      // a random sample without repetition
     Exhaustive,  // every point, best draft first
     Climb,       // hill climbing from random points
@@ -32,7 +32,9 @@ struct TuneOptions {
     double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
     int threads = 0;                 // 0: what OpenMP offers. Never changes the result
-    int batch = 8;                   // trials between two decisions; changes the course of the search
+    // Trials between two decisions of a strategy that learns; changes the course of the search. Of large ones the later trials
+    // know less.
+    int batch = 2;
     double stop_at_bound_share = 0;  // stop when bound / cycles reaches this share, e.g. 0.98; 0: never
     // A candidate is given up when it has run for this many times the best cycles known before its batch; 0: never. A
     // TimedOut trial keeps how far it came. Exhaustive runs everything to its end, unless `prove` is set.

@@ -219,6 +219,11 @@ struct Code {
     bool straight;  // a block's one or two k tiles in one piece
 };
 
+// Of A that stays, which comes as a whole before anything is computed: what comes behind the first block, in bytes.
+double late_bytes_of_a(const GemmShape &shape, const GemmPlan &plan) {
+    return plan.a_resident ? 2 * static_cast<double>(shape.products() * (shape.m - plan.rows) * shape.k) : 0;
+}
+
 // What passes between DRAM and pads, in bytes.
 double moved_bytes(const GemmShape &shape, const GemmPlan &plan) {
     const auto products = static_cast<double>(shape.products()), row_blocks = static_cast<double>(plan.row_blocks),
@@ -295,13 +300,14 @@ double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine
                  again = missed_through * std::clamp(code - cache_packets(machine), 0.0, code / 2) * (blocks - 1);
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1,
                  computation = blocks * block + packet_miss(machine) * again,
-                 transfers = moved_bytes(shape, plan) / through_bytes_per_cycle * along_k,
+                 of_a = late_bytes_of_a(shape, plan),
+                 transfers = (moved_bytes(shape, plan) - of_a) / through_bytes_per_cycle * along_k,
                  first = 2 * lanes * visits * (rows + lanes) / first_bytes_per_cycle * along_k,
                  inner = static_cast<double>(plan.m_outer ? plan.col_blocks : plan.row_blocks);
     const double together =
         plan.slots > 1 ? first + std::max(computation, transfers) + not_ahead_through / inner * std::min(computation, transfers)
                        : computation + transfers + transfer_latency * (blocks / inner - 1);
-    return start_overhead + packet_miss(machine) * code + together;
+    return start_overhead + packet_miss(machine) * code + of_a / long_bytes_per_cycle + together;
 }
 
 }  // namespace
@@ -396,9 +402,7 @@ double gemm_draft(const GemmShape &shape, const Machine &machine, const Point &p
                      of_a = transfer_latency + 2 * lanes * k_tiles / parts * rows / first_bytes_per_cycle;
         return start + first + std::max(computation, transfers) + turns * of_a;
     }
-    // A that stays comes as a whole before anything is computed.
-    const double all_of_a =
-        plan.a_resident ? 2 * products * static_cast<double>((shape.m - plan.rows) * shape.k) / long_bytes_per_cycle : 0;
+    const double all_of_a = late_bytes_of_a(shape, plan) / long_bytes_per_cycle;
     // With one slot the operands of a further block of the outer loop come while nothing is computed.
     const double waits = blocks / inner - 1;
     const double together =
