@@ -39,7 +39,9 @@ std::vector<size_t> Structures::unlike(const Outcomes &outcomes, const std::vect
     std::vector<size_t> distances(first_.size(), std::numeric_limits<size_t>::max());
     const auto know = [&](const Choices &known) {
         for (const auto &[choices, number] : numbers_) {
-            distances[number] = std::min(distances[number], differences(choices, known));
+            if (number < distances.size()) {
+                distances[number] = std::min(distances[number], differences(choices, known));
+            }
         }
     };
     for (const Trial &trial : outcomes.trials()) {
@@ -48,15 +50,15 @@ std::vector<size_t> Structures::unlike(const Outcomes &outcomes, const std::vect
     for (const Point &point : proposed) {
         know(choices_of(point));
     }
-    const auto promises = [&](size_t number) {
-        return ranking_.points[first_[number]].predicted <= promising * ranking_.points.front().predicted;
+    // Structures are numbered in the order of their best predictions.
+    const auto promises = [&](size_t rank) {
+        return ranking_.points[rank].predicted <= promising * ranking_.points.front().predicted;
     };
-    const auto last = static_cast<size_t>(
-        std::find_if_not(first_.begin(), first_.end(), [&](const size_t &rank) { return promises(of_rank_[rank]); }) - first_.begin());
+    distances.resize(static_cast<size_t>(std::partition_point(first_.begin(), first_.end(), promises) - first_.begin()));
     std::vector<size_t> ranks;
     while (ranks.size() < n) {
-        const auto most = std::max_element(distances.begin(), distances.begin() + static_cast<std::ptrdiff_t>(last));
-        if (last == 0 || *most == 0) {
+        const auto most = std::max_element(distances.begin(), distances.end());
+        if (most == distances.end() || *most == 0) {
             break;
         }
         ranks.push_back(first_[static_cast<size_t>(most - distances.begin())]);

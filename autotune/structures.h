@@ -19,8 +19,8 @@ public:
     // Keeps the ranking, whose points are told by their ranks.
     Structures(const Space &space, const DraftRanking &ranking);
 
-    // The best predictions of up to `n` structures that are neither tried nor `proposed`, of those that promise something: again
-    // and again the one most of whose choices are unlike those of all the others.
+    // The best predictions of up to `n` structures that are neither tried nor `proposed`, of those that promise something:
+    // again and again the one most of whose choices are unlike those of all the others.
     std::vector<size_t> unlike(const Outcomes &outcomes, const std::vector<Point> &proposed, size_t n) const;
 
     // All ranks, the best first: predictions times what measured cycles of their structure are of theirs, or those of all

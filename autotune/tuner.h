@@ -27,11 +27,11 @@ Strategy parse_strategy(std::string_view name);
 
 // As they are here, the commands tune if nothing is said.
 struct TuneOptions {
-    Strategy strategy = Strategy::Draft;  // the best of them in bench/search_bench.cpp
+    Strategy strategy = Strategy::Draft;  // within their spread the best of them in bench/search_bench.cpp
     int64_t max_trials = 32;  // trials proposed, those found in the database included, and more until one runs; 0: no limit
     double max_seconds = 0;   // no trial starts after this; 0: no limit. A run it ends depends on the host's speed
     uint64_t seed = 1;
-    int threads = 0;                 // 0: what OpenMP offers. Never changes the result
+    int threads = 0;  // 0: what OpenMP offers. Never changes the result
     // Trials between two decisions of a strategy that learns; changes the course of the search. Of large ones the later trials
     // know less.
     int batch = 2;

@@ -299,8 +299,7 @@ double through_draft(const GemmShape &shape, const GemmPlan &plan, const Machine
                         unrolled * (through_row_code + through_operation_code * (static_cast<double>(all) - (visits - 1))),
                  again = missed_through * std::clamp(code - cache_packets(machine), 0.0, code / 2) * (blocks - 1);
     const double along_k = plan.k_tiles > 1 ? row_order_cost(shape, machine, point) : 1,
-                 computation = blocks * block + packet_miss(machine) * again,
-                 of_a = late_bytes_of_a(shape, plan),
+                 computation = blocks * block + packet_miss(machine) * again, of_a = late_bytes_of_a(shape, plan),
                  transfers = (moved_bytes(shape, plan) - of_a) / through_bytes_per_cycle * along_k,
                  first = 2 * lanes * visits * (rows + lanes) / first_bytes_per_cycle * along_k,
                  inner = static_cast<double>(plan.m_outer ? plan.col_blocks : plan.row_blocks);

@@ -185,7 +185,6 @@ private:
 
     int64_t sums_of_part() const { return plan_.sums(blocks_.of_part); }
     // Bands follow each other in memory. Planes of single rows do not in the pads.
-    // Bands follow each other in memory. Planes of single rows do not in the pads.
     std::vector<int64_t> image_extents() const {
         if (plan_.single_rows()) return {shape_.x.size * shape_.y.size, blocks_.of_part, blocks_.parts, blocks_.count};
         return {plan_.rows * shape_.x.size, blocks_.of_part * plan_.image_bands(), blocks_.parts, blocks_.count};

@@ -86,10 +86,10 @@ TEST(Structures, WithoutMeasurementsPredictionsStand) {
 TEST(Structures, AMeasurementCorrectsItsStructure) {
     const Fixture fixture;
     Outcomes outcomes;
-    fixture.measure(outcomes, 0, 200);                    // twice as long: 200 and 220
-    fixture.measure(outcomes, 4, 150);                    // as predicted: 130 and 150
-    fixture.measure(outcomes, 2, 180, Trial::TimedOut);   // at least 180
-    fixture.measure(outcomes, 5, 0, Trial::Refused);      // says nothing: the median of all, 1.5, makes it 241.5
+    fixture.measure(outcomes, 0, 200);                   // twice as long: 200 and 220
+    fixture.measure(outcomes, 4, 150);                   // as predicted: 130 and 150
+    fixture.measure(outcomes, 2, 180, Trial::TimedOut);  // at least 180
+    fixture.measure(outcomes, 5, 0, Trial::Refused);     // says nothing: the median of all, 1.5, makes it 241.5
     EXPECT_THAT(fixture.structures().corrected(fixture.task, outcomes), ElementsAre(3, 4, 2, 0, 1, 5));
 }
 
