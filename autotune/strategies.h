@@ -13,7 +13,7 @@ namespace atalla {
 constexpr size_t trusted_after = 16;
 
 // Best predictions first, beside structures that were not tried; then hill climbing from the best measured point. Half of all
-// is what the model of make_model proposes.
+// is what make_model's process proposes, once a point has run.
 std::unique_ptr<Proposer> make_draft(const TuningTask &task, const TuneOptions &options,
                                      std::shared_ptr<const DraftRanking> ranking);
 // Least lower confidence of a Gaussian process that learns how the draft is wrong.
