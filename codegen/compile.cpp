@@ -34,11 +34,6 @@ public:
 QuietReporter reporter;
 [[maybe_unused]] const bool reporter_installed = (Halide::set_custom_compile_time_error_reporter(&reporter), true);
 
-const Halide::Target &lowering_target() {
-    static const Halide::Target target("x86-64-linux-no_asserts-no_bounds_query-no_runtime");
-    return target;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -118,14 +113,6 @@ const std::vector<std::string> &pass_names() {
     return names;
 }
 
-LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments) {
-    const auto start = std::chrono::steady_clock::now();
-    const Halide::Module module = pipeline.compile_to_module(arguments, "kernel", lowering_target());
-    if (module.functions().size() != 1)
-        throw Error("cannot generate code: the schedule has parallel or asynchronous loops, but the machine runs one thread");
-    return {module.functions().front(), seconds_since(start)};
-}
-
 namespace {
 
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options,
@@ -199,9 +186,9 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     }
 }
 
-CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
+CompiledKernel compile(const Halide::Pipeline &pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
                        const CompileOptions &options) {
-    return generate(lower(std::move(pipeline), arguments), machine, options);
+    return generate(lower(pipeline, arguments), machine, options);
 }
 
 }  // namespace atalla::codegen

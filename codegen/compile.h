@@ -45,7 +45,7 @@ struct CompiledKernel {
 };
 
 // Lowers and generates. Throws Error with the statement and the reason for what does not match.
-CompiledKernel compile(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
+CompiledKernel compile(const Halide::Pipeline &pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,
                        const CompileOptions &options = {});
 
 // The passes in order, by the names that --dump-after takes.

@@ -14,7 +14,7 @@ struct LoweredPipeline {
     Halide::Internal::LoweredFunc function;
     double seconds = 0;  // that lowering took
 };
-LoweredPipeline lower(Halide::Pipeline pipeline, const std::vector<Halide::Argument> &arguments);
+LoweredPipeline lower(const Halide::Pipeline &pipeline, const std::vector<Halide::Argument> &arguments);
 
 // Throws Error with the statement and the reason for what does not match.
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options = {});

@@ -9,6 +9,7 @@
 
 #include "codegen/dependence.h"
 #include "codegen/loop_plans.h"
+#include "codegen/lowered.h"
 #include "codegen/match.h"
 #include "codegen/passes.h"
 #include "generators/gemm.h"
@@ -93,10 +94,7 @@ private:
 
 std::string check_registers(const KernelDefinition &definition, const Machine &machine, bool optimize,
                             MakeConstants constants = MakeConstants::AtStart) {
-    const Halide::Module module = Halide::Pipeline(definition.pipeline)
-                                      .compile_to_module(definition.arguments, "kernel",
-                                                         Halide::Target("x86-64-linux-no_asserts-no_bounds_query-no_runtime"));
-    Kernel kernel = match(module.functions().front(), machine, optimize);
+    Kernel kernel = match(lower(definition.pipeline, definition.arguments).function, machine, optimize);
     place(kernel, definition.layouts);
     overlap(kernel, optimize);
     lower_addresses(kernel, optimize);
