@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
         "Examples:\n"
         "  atalla-compare old/ build/bench/\n"
         "  atalla-compare old.json new.json --json\n"
-        "  ./atalla bench gemm --compare last\n\n"
+        "  ./atalla bench targets --compare last\n\n"
         "Exit status: 0 nothing is slower, 3 something is slower or failed, 1 the results cannot be read.");
     Options options;
     app.add_option("old", options.before, "The results to compare with: a file, or a folder of them")->required();

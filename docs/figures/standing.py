@@ -58,8 +58,10 @@ def operator_goal(row):
         return None
     name = row["operator"]
     sizes = [elements(size) for size in row["shape"].split()[0].split(",")]
-    moved = sum(sizes) if name in ("cat", "stack") else max(sizes)
-    if name in ("softmax", "layer_norm", "rms_norm") or "pool" in name or name in ("sum", "amax"):
+    # expand is written with the size that it makes: expand 256x1 `--size 256,512`.
+    made = elements(row["shape"].split("--size ")[1].strip("`").replace(",", "x")) if name == "expand" else 0
+    moved = sum(sizes) if name in ("cat", "stack") else max(made, *sizes)
+    if name in ("softmax", "layer_norm", "rms_norm") or "pool" in name or name in ("sum", "mean", "var", "amax"):
         return 65
     return 80 if moved >= 65536 and not name.endswith("norm") else None
 
