@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -245,11 +246,13 @@ void tuned(benchmark::State &state, const Target &target, Shares &shares) {
             state.counters["cycles"] = cycles;
             state.counters["bound"] = bound;
             state.counters["bound_share"] = share;
-            state.counters["upstream"] = target.upstream;
-            state.counters["least_share"] = goal.least_share;
-            state.counters["aimed_share"] = goal.aimed_share;
-            state.counters["most_cycles"] = goal.most_cycles;
-            state.counters["aimed_cycles"] = goal.aimed_cycles;
+            const std::pair<const char *, double> asked[] = {{"upstream", target.upstream},
+                                                             {"least_share", goal.least_share},
+                                                             {"aimed_share", goal.aimed_share},
+                                                             {"most_cycles", goal.most_cycles},
+                                                             {"aimed_cycles", goal.aimed_cycles}};
+            for (const auto &[name, value] : asked)
+                if (value > 0) state.counters[name] = value;
             state.counters["reached"] = share >= goal.least_share && (goal.most_cycles == 0 || cycles <= goal.most_cycles);
             state.SetLabel(result.best.assignments());
         } catch (const std::exception &error) {

@@ -160,7 +160,7 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
     last = std::min(last, window * interval - 1 - (rows - 1) * distance);
     // A unit with little to spare has its operations side by side.
     const int busy = claim.busy;
-    const bool tight = is_lane_operation(graph.ops[i].opcode) && distance < busy * (2 + operations_of_.at(claim.unit) / rows);
+    const bool tight = claim.lanes && distance < busy * (2 + operations_of_.at(claim.unit) / rows);
     const auto phase = first_of_.find(claim.unit);
     const auto phase_of = [&](int cycle) { return static_cast<size_t>((cycle % distance + distance) % distance); };
     const auto alone = [&](int cycle) {
@@ -181,18 +181,22 @@ bool ModuloScheduler::place_evenly(ScheduleGraph &graph, ResourceTable &table, s
         first = std::max(first, last - 2 * distance);
     else
         last = std::min(last, first + distance - 1);
-    for (const bool without_conflict : {true, false})
-        for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
-            if ((without_conflict && !alone(cycle)) || !fits(cycle)) continue;
-            first_of_.try_emplace(claim.unit, cycle);
-            for (const size_t r : shared_reads_[position]) read_in_[r][phase_of(cycle)] = true;
-            for (int row = 0; row < rows; row++) {
-                table.take(claim_of(row), cycle + row * distance);
-                graph.cycle[chains_.alike[row][position]] = cycle + row * distance;
-            }
-            return true;
-        }
-    return false;
+    // The first place that shares no bank's turn with another reader of its sources, else the first place.
+    std::optional<int> place;
+    for (int cycle = load ? last : first; cycle >= first && cycle <= last; cycle += step) {
+        const bool is_alone = alone(cycle);
+        if ((place && !is_alone) || !fits(cycle)) continue;
+        place = cycle;
+        if (is_alone) break;
+    }
+    if (!place) return false;
+    first_of_.try_emplace(claim.unit, *place);
+    for (const size_t r : shared_reads_[position]) read_in_[r][phase_of(*place)] = true;
+    for (int row = 0; row < rows; row++) {
+        table.take(claim_of(row), *place + row * distance);
+        graph.cycle[chains_.alike[row][position]] = *place + row * distance;
+    }
+    return true;
 }
 
 int ModuloScheduler::behind_unplaced(const ScheduleGraph &graph, int i, int interval) const {

@@ -62,6 +62,7 @@ Claim ResourceTable::claim(const Op &op) const {
     claim.unit = info(op.opcode).unit;
     claim.opcode = op.opcode;
     claim.pad = op.pad;
+    claim.lanes = is_lane_operation(op.opcode);
     claim.busy = busy_cycles(op.opcode);
     claim.latency = packets(result_latency(machine_, op.opcode));
     const Ports ports = ports_of(kernel_, op);
@@ -244,7 +245,7 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     add(now.mask_reads, sign * claim.mask);
     add(now.array, sign * (kind == Unit::Array));
     add(now.to_scalar, sign * (kind == Unit::MoveToScalar));
-    add(now.lanes, sign * is_lane_operation(claim.opcode));
+    add(now.lanes, sign * claim.lanes);
     if (kind == Unit::Vlsu) {
         mark(now.vlsu, bit_of(claim.pad));
         mark(claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started, bit_of(claim.pad));
@@ -272,8 +273,7 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
 }
 
 void ResourceTable::take(const Claim &claim, int cycle) {
-    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1 &&
-        (scalars_in_phase_ || is_lane_operation(claim.opcode)))
+    if (interval_ > 0 && interval_ % claim.busy == 0 && claim.busy > 1 && (scalars_in_phase_ || claim.lanes))
         phase_[unit_index(claim.unit)] = cycle % claim.busy;
     change(claim, cycle, 1);
 }

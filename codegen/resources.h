@@ -13,6 +13,7 @@ struct Claim {
     Unit unit = Unit::None;
     Opcode opcode = Opcode::nop_s;
     int pad = -1;
+    bool lanes = false;                    // an operation on lanes
     int busy = 1, latency = 1;             // packets: of its unit, and until its result is written back
     int scalar = 0, vector = 0, mask = 0;  // read ports
     int written_bank = -1;                 // of a vector result, where that is known
