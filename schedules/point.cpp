@@ -5,7 +5,6 @@
 #include <charconv>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <shared_mutex>
 #include <unordered_set>
 #include <vector>
 
@@ -20,18 +19,20 @@ struct NameHash {
     size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
 };
 
-// The one copy of this name.
-std::string_view kept(std::string_view name) {
-    static std::shared_mutex mutex;
+// The one copy of this name in the process.
+std::string_view copy_of(std::string_view name) {
+    static std::mutex mutex;
     static std::unordered_set<std::string, NameHash, std::equal_to<>> names;  // a node stays where it is
-    {
-        const std::shared_lock lock(mutex);
-        if (const auto found = names.find(name); found != names.end()) {
-            return *found;
-        }
-    }
     const std::scoped_lock lock(mutex);
-    return *names.emplace(name).first;
+    const auto found = names.find(name);
+    return found != names.end() ? *found : *names.emplace(name).first;
+}
+
+// The same, which a thread that has asked before finds without a lock.
+std::string_view kept(std::string_view name) {
+    thread_local std::unordered_set<std::string_view> names;
+    const auto found = names.find(name);
+    return found != names.end() ? *found : *names.insert(copy_of(name)).first;
 }
 
 std::string suggestion(std::string_view name, const Point::Values &values) {
