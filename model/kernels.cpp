@@ -11,6 +11,7 @@
 #include "autotune/draft.h"
 #include "autotune/operator_task.h"
 #include "generators/kernel_run.h"
+#include "generators/lowered_cache.h"
 #include "isa/error.h"
 #include "simulator/simulator.h"
 
@@ -20,15 +21,22 @@ namespace {
 
 constexpr uint32_t first_parameter = 0x100;  // the address of parameter words
 
-Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
+// `lowered`: of this workload.
+Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point,
+                        LoweredCache &lowered) {
     const KernelDefinition kernel = kernel_of(workload, machine, point);
     codegen::CompileOptions options = kernel.compile_options();
     options.routine = true;
-    codegen::CompiledKernel compiled = codegen::compile(kernel.pipeline, kernel.arguments, machine, options);
+    codegen::CompiledKernel compiled = codegen::generate(lowered.lower(point, kernel), machine, options);
     // A branch that reaches too far is found when its packet is encoded.
     for (const PlacedPacket &packet : compiled.program.packets)
         for (const Instruction &slot : packet.packet) encode(slot);
     return {fmt::format("{} {}", op.name(), workload.title()), std::move(compiled.program), compiled.tensors.size()};
+}
+
+Routine compile_routine(const Operator &op, const Workload &workload, const Machine &machine, const Point &point) {
+    LoweredCache lowered(workload.placing_parameters());
+    return compile_routine(op, workload, machine, point, lowered);
 }
 
 // Error for a run that takes `limit` or more (0: no limit).
@@ -376,12 +384,13 @@ void KernelSet::search(Search &search, const Operator &op, const Workload &workl
     };
     std::atomic<int64_t> least{search.best.from.empty() ? std::numeric_limits<int64_t>::max() - 1 : search.best.cycles};
     const bool runs = schedules(Effort::Full) > 1;
+    LoweredCache lowered(workload.placing_parameters());
     while (search.compiled < enough && search.next < search.points.size()) {
         std::vector<Candidate> batch(std::min(enough - search.compiled, search.points.size() - search.next));
 #pragma omp parallel for schedule(dynamic, 1)
         for (size_t i = 0; i < batch.size(); i++) {
             try {
-                batch[i].routine = compile_routine(op, workload, machine_, search.points[search.next + i].point);
+                batch[i].routine = compile_routine(op, workload, machine_, search.points[search.next + i].point, lowered);
                 // A run as long as the best so far goes on, so that the choice among equals is the draft's, whoever ends first.
                 batch[i].cycles = runs ? cycles_alone(*batch[i].routine, workload, machine_, least + 1) : 0;
                 for (int64_t best = least; *batch[i].cycles < best && !least.compare_exchange_weak(best, *batch[i].cycles);) {
