@@ -238,6 +238,20 @@ TEST_F(Errors, ParallelLoop) {
     EXPECT_THAT(error(), HasSubstr("the schedule has parallel or asynchronous loops, but the machine runs one thread"));
 }
 
+TEST_F(Errors, AsynchronousProducer) {
+    ys(n, m) = strict_float(xs(n, m) + bf16(1.0f));
+    schedule();
+    ys.async();
+    EXPECT_THAT(error(), HasSubstr("the schedule has parallel or asynchronous loops, but the machine runs one thread"));
+}
+
+TEST_F(Errors, MemoizedFunc) {
+    ys(n, m) = strict_float(xs(n, m) + bf16(1.0f));
+    schedule();
+    ys.memoize();
+    EXPECT_THAT(error(), HasSubstr("the schedule memoizes a Func, which needs a runtime"));
+}
+
 TEST_F(Errors, StatementUnderACondition) {
     RDom r(0, rows, "r");
     r.where(r % 3 == 1);
