@@ -340,6 +340,8 @@ std::optional<LinearForm> IndexScope::selected(const Select &select) {
     if (const auto *op = condition.as<LE>()) condition = LT::make(op->a, op->b + 1);
     if (const auto *op = condition.as<GT>()) condition = LT::make(op->b, op->a);
     if (const auto *op = condition.as<GE>()) condition = LT::make(op->b, op->a + 1);
+    if (const auto *negated = condition.as<Not>())
+        return linear(Select::make(negated->a, select.false_value, select.true_value));
     if (const auto *both = condition.as<And>())
         return linear(Select::make(both->a, Select::make(both->b, select.true_value, select.false_value), select.false_value));
     if (const auto *either = condition.as<Or>())

@@ -87,6 +87,20 @@ TEST_F(Rows, Pooling) {
           0);
 }
 
+// How many elements of a window are inside depends on the row and on the column: one of its conditions is the negation of
+// another's.
+TEST_F(Rows, WindowsAtTwoEdgesCountWhatIsInside) {
+    if (!machine.timed()) GTEST_SKIP() << "small pads hold no such block";
+    const WorkloadArguments arguments = {{"shape", "2x70x21x11"}, {"kernel-size", "2"},  {"stride", "3"},
+                                         {"padding", "0"},        {"ceil-mode", "true"}, {"count-include-pad", "false"}};
+    const std::shared_ptr<const Workload> workload = find_operator("avg_pool2d").workload(arguments);
+    const Point point = {{"block", 35}, {"together", 490}, {"unroll", 1}};
+    ASSERT_EQ(violation(workload->space(machine), point), "");
+    const Evaluator evaluator(workload, machine);
+    ASSERT_EQ(evaluator.evaluate(point).reason, "");
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Windows that small pads do not hold, or tiles of which would be too many: an element at a time, or a few of a row.
 TEST_F(Rows, PoolingOfElements) {
     if (machine.timed()) GTEST_SKIP() << "its pads hold tiles";
