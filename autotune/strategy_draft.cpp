@@ -131,7 +131,7 @@ public:
             }
         }
         if (refining) {
-            explore(proposals.size() + due(explore_every));
+            explore(std::min(n, proposals.size() + due(explore_every)));
         } else {
             explore(n - due(structure_every));
             take_ranks(structures_.unlike(outcomes, proposals, n - proposals.size()), n);

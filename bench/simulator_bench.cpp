@@ -65,7 +65,8 @@ std::map<std::string, Program> kernels() {
 }
 
 void run(benchmark::State &state, const std::string &machine, const Program &program) {
-    Simulator simulator(find_machine(machine));
+    const Machine described = find_machine(machine);
+    Simulator simulator(described);
     simulator.load(program);
     uint64_t packets = 0, cycles = 0;
     for (auto _ : state) {
@@ -76,7 +77,7 @@ void run(benchmark::State &state, const std::string &machine, const Program &pro
         packets += result.counters.packets;
         cycles += result.counters.cycles;
     }
-    const bool timed = find_machine(machine).timed();
+    const bool timed = described.timed();
     state.counters["packets/s"] = benchmark::Counter(static_cast<double>(packets), benchmark::Counter::kIsRate);
     state.counters["upstream_packets/s"] = upstream_packets;
     state.counters["cycles/s"] = benchmark::Counter(static_cast<double>(cycles), benchmark::Counter::kIsRate);

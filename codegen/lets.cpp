@@ -19,17 +19,6 @@ namespace {
 
 constexpr const char *loop_min = ".loop_min", *loop_max = ".loop_max";
 
-// A block of which a statement that does nothing is no part.
-Stmt block_of(const Block *op, const Stmt &first, const Stmt &rest) {
-    const auto does_nothing = [](const Stmt &stmt) {
-        const auto *evaluate = stmt.as<Evaluate>();
-        return evaluate && is_const(evaluate->value);
-    };
-    if (does_nothing(first)) return rest;
-    if (does_nothing(rest)) return first;
-    return first.same_as(op->first) && rest.same_as(op->rest) ? Stmt(op) : Block::make(first, rest);
-}
-
 class RemoveDeadLets : public IRMutator {
 public:
     explicit RemoveDeadLets(LoopBounds loop_bounds) : loop_bounds_(loop_bounds) {}
@@ -117,9 +106,16 @@ class SubstituteLets : public IRGraphMutator {
         return is_const_one(condition) ? Evaluate::make(0) : AssertStmt::make(condition, mutate(op->message));
     }
 
+    // Assertions that are true leave statements that do nothing.
     Stmt visit(const Block *op) override {
-        const Stmt first = mutate(op->first);
-        return block_of(op, first, mutate(op->rest));
+        const auto does_nothing = [](const Stmt &stmt) {
+            const auto *evaluate = stmt.as<Evaluate>();
+            return evaluate && is_const(evaluate->value);
+        };
+        const Stmt first = mutate(op->first), rest = mutate(op->rest);
+        if (does_nothing(first)) return rest;
+        if (does_nothing(rest)) return first;
+        return first.same_as(op->first) && rest.same_as(op->rest) ? Stmt(op) : Block::make(first, rest);
     }
 
     Expr visit(const Add *op) override {

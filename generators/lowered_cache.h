@@ -1,5 +1,5 @@
 // Pipelines that Halide has lowered, for points that are verified and for those that differ only in where rows lie in the pads:
-// lowering takes most of a trial's time.
+// lowering takes much of a trial's time.
 #pragma once
 
 #include <list>

@@ -77,6 +77,17 @@ TEST(Draft, AMisleadingDraftIsLeftByClimbing) {
     EXPECT_LE(result.cycles, best * 1.05) << "the draft's first choice takes " << worst;
 }
 
+TEST(Draft, KeepsToItsBudgetWhereAKnownPointComesFirst) {
+    for (int64_t budget = 2; budget <= 40; budget++) {
+        TuneOptions options = quiet(budget);
+        options.trust_draft = false;
+        options.start = {synthetic::sorted().back().second};
+        const TuneResult result = tune(synthetic::task(std::make_shared<Calls>(), 0.3), nullptr, options);
+        EXPECT_EQ(result.lowered, budget);
+        EXPECT_EQ(result.stopped_because, "budget of " + std::to_string(budget) + " trials used");
+    }
+}
+
 TEST(Draft, AStructureThatItMisjudgesIsFound) {
     // The fastest structure is predicted to take 1.5 times what it does, behind all points of seven others. It takes three
     // choices to get there from the best prediction, none of which gains anything alone.
