@@ -1,8 +1,10 @@
 // Physical registers: liveness over the blocks, then a linear scan with bank preferences.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -103,30 +105,35 @@ private:
             }
         }
         starts.push_back(position);
-        // The base register of a transfer that nothing waits for is busy for longer than it is used: to the end of its block,
-        // and through the loops around it.
-        for (size_t b = 0; b < blocks_.size(); b++)
-            for (const OpGroup &packet : blocks_[b].packets)
-                for (const Op &op : packet) {
-                    if (!op.dst.defined() || blocks_[b].from_block >= 0) continue;
-                    if (info(op.opcode).unit == Unit::Sdma) touch(op.dst.id, starts[b + 1]);
-                    if (!op.ahead) continue;
-                    const auto [first, last] = loops_around(b, starts);
-                    touch(op.dst.id, first);
-                    touch(op.dst.id, last);
+        // The base register of a transfer that nothing waits for is busy for longer than it is used: until the next transfer of
+        // its pad issues, which waits for it, or else to the end of its block, and through the loops around it.
+        for (size_t b = 0; b < blocks_.size(); b++) {
+            if (blocks_[b].from_block >= 0) continue;
+            std::map<int, int> next;  // transfer of each pad, the packet
+            for (size_t p = blocks_[b].packets.size(); p-- > 0;)
+                for (const Op &op : blocks_[b].packets[p]) {
+                    if (!op.dst.defined()) continue;
+                    const bool transfer = info(op.opcode).unit == Unit::Sdma;
+                    const auto pad = transfer ? next.try_emplace(op.pad, starts[b + 1]).first : next.end();
+                    if (transfer) touch(op.dst.id, std::exchange(pad->second, starts[b] + static_cast<int>(p)));
+                    const auto around = op.ahead ? loops_around(b, starts) : std::nullopt;
+                    if (!around) continue;
+                    touch(op.dst.id, around->first);
+                    touch(op.dst.id, around->second);
                 }
+        }
         std::vector<Interval> result;
         for (size_t r = all_lanes.id + 1; r < n; r++)
             if (seen[r]) result.push_back(intervals[r]);
         return result;
     }
 
-    // The packets of the outermost loop around a block, or of the block itself.
-    std::pair<int, int> loops_around(size_t b, const std::vector<int> &starts) const {
-        std::pair<int, int> packets = {starts[b], starts[b + 1]};
+    // The packets of the outermost loop around a block.
+    std::optional<std::pair<int, int>> loops_around(size_t b, const std::vector<int> &starts) const {
+        std::optional<std::pair<int, int>> packets;
         for (size_t later = b; later < blocks_.size(); later++)
             if (blocks_[later].end.kind == Terminator::Loop && blocks_[later].end.target <= static_cast<int>(b))
-                packets = {starts[static_cast<size_t>(blocks_[later].end.target)], starts[later + 1]};
+                packets.emplace(starts[static_cast<size_t>(blocks_[later].end.target)], starts[later + 1]);
         return packets;
     }
 

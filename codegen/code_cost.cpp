@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 namespace atalla::codegen {
 
@@ -31,9 +30,7 @@ int64_t executions(const Kernel &kernel, const Blocks &blocks, size_t block) {
 }
 
 int64_t issue_cycles(const Machine &machine, const ScheduleGraph &graph, int64_t pace) {
-    std::vector<int> order(graph.cycle.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.cycle[a] < graph.cycle[b]; });
+    const std::vector<int> order = in_order_of_cycles(graph.cycle);
     std::vector<int64_t> issued(graph.ops.size(), 0);
     std::array<int64_t, 16> free_at{};
     const auto lane = [](Unit unit) {

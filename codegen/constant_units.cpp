@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include "codegen/dependence.h"
 
@@ -33,13 +32,19 @@ std::map<Reg, int> count_writes(const std::vector<Op> &ops) {
 
 }  // namespace
 
-std::vector<Op> constants_on_other_units(std::vector<Op> ops) {
+std::optional<std::vector<Op>> constants_on_other_units(const std::vector<Op> &block) {
+    if (std::ranges::none_of(block, [](const Op &op) { return made_constant(op).has_value(); })) return std::nullopt;
+    std::vector<Op> ops = block;
     const std::map<Reg, int> writes = count_writes(ops);
     const auto stays = [&](const Op &op) { return writes.at(op.dst) == 1; };
     // Every small constant is a multiple of one, if that is there first.
     const auto one = std::find_if(ops.begin(), ops.end(), [&](const Op &op) { return made_constant(op) == 1 && stays(op); });
-    if (one != ops.end() && std::none_of(ops.begin(), one, [&](const Op &op) { return reads(op, one->dst); }))
+    bool changed = false;
+    if (one != ops.end() && one != ops.begin() &&
+        std::none_of(ops.begin(), one, [&](const Op &op) { return reads(op, one->dst); })) {
         std::rotate(ops.begin(), one, one + 1);
+        changed = true;
+    }
     const auto operations_of = [&](Unit unit) {
         return std::count_if(ops.begin(), ops.end(), [&](const Op &op) { return info(op.opcode).unit == unit; });
     };
@@ -49,6 +54,7 @@ std::vector<Op> constants_on_other_units(std::vector<Op> ops) {
         const std::optional<int32_t> value = made_constant(op);
         if (!value) continue;
         if (*value == 0) {
+            changed = true;
             op.opcode = Opcode::vmov_vts;
             op.src = {zero_vector};
             op.imm = 0;
@@ -64,13 +70,14 @@ std::vector<Op> constants_on_other_units(std::vector<Op> ops) {
             if (stays(op)) bases.emplace_back(op.dst, *value);
             continue;
         }
+        changed = true;
         op.opcode = Opcode::muli_s;
         op.src = {base->first};
         op.imm = static_cast<int32_t>(*value / base->second);
         integers--;
         products++;
     }
-    return ops;
+    return changed ? std::optional(std::move(ops)) : std::nullopt;
 }
 
 }  // namespace atalla::codegen

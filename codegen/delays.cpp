@@ -33,32 +33,22 @@ Op Delays::starts(Opcode opcode) {
     return op;
 }
 
-int LeastCycles::next(const OpGroup &packet) {
-    const auto lane = [](Unit unit) { return unit == Unit::Alu || unit == Unit::Mul || unit == Unit::Exp; };
-    cycle_++;
-    for (const Op &op : packet) {
-        const Unit unit = info(op.opcode).unit;
-        if (lane(unit)) cycle_ = std::max(cycle_, free_at_[static_cast<size_t>(unit)]);
-        if (delayed_ >= 0 && std::count(op.src.begin(), op.src.end(), delay_) > 0) cycle_ = std::max(cycle_, delayed_);
-    }
-    for (const Op &op : packet) {
-        const Unit unit = info(op.opcode).unit;
-        if (lane(unit)) free_at_[static_cast<size_t>(unit)] = cycle_ + static_cast<int>(machine_.vec.ii);
-        if (delay_.defined() && op.dst == delay_) delayed_ = cycle_ + result_latency(machine_, op.opcode);
-    }
-    return cycle_;
-}
-
-// The fewest cycles between two packets.
-int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
-    const int total = static_cast<int>(packets.size()), end = to + distance * total;
+// The fewest cycles between two packets of so many, which `next` issues.
+template <typename Next>
+int Delays::least_cycles(int total, int from, int to, int distance, const Next &next) const {
+    const int end = to + distance * total;
     LeastCycles pace(machine_, delay_);
     int cycle = 0;
     for (int p = from; p <= end; p++) {
         if (p == to && to == total && distance == 0) return p > from ? cycle + 1 : cycle;  // the end of the block itself
-        cycle = pace.next(packets[p % total]);
+        cycle = next(pace, p % total);
     }
     return cycle;
+}
+
+int Delays::least_cycles(const std::vector<OpGroup> &packets, int from, int to, int distance) const {
+    return least_cycles(static_cast<int>(packets.size()), from, to, distance,
+                        [&](LeastCycles &pace, int p) { return pace.next(packets[static_cast<size_t>(p)]); });
 }
 
 std::vector<OpGroup> Delays::delay_packets(int cycles) {
@@ -152,7 +142,7 @@ void Delays::insert_delay(ScheduleGraph &graph, const std::vector<int> &packet_o
     }
 }
 
-std::vector<OpGroup> Delays::packets(ScheduleGraph &graph, bool overlapping) {
+PacketOrder Delays::keep_apart(ScheduleGraph &graph, bool overlapping) {
     // A round moves the first packet that is too early, and what is far enough stays so. A wait that runs beside others gains
     // less than it takes: a packet may need several.
     constexpr size_t most_rounds_each = 64;
@@ -160,18 +150,21 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph, bool overlapping) {
     for (const Edge &e : graph.edges)
         if (e.hard) kept_apart.insert(e.to);
     for (size_t round = 0; round <= kept_apart.size() * most_rounds_each; round++) {
-        std::vector<int> packet_of;
-        std::vector<OpGroup> packets = gather(graph, &packet_of);
+        PacketOrder order(graph);
+        const std::vector<int> &packet_of = order.packet_of();
+        const int total = static_cast<int>(order.size());
+        const auto issue = [&](LeastCycles &pace, int p) {
+            const std::span<const int> packet = order.packet(static_cast<size_t>(p));
+            return pace.next(packet.size(), [&](size_t i) -> const Op & { return graph.ops[static_cast<size_t>(packet[i])]; });
+        };
         int from = 0, at = -1, missing = 0;
         const auto began = [&](const Edge &e) {
-            const int total = static_cast<int>(packets.size());
             return e.distance == 0 ? packet_of[e.from] : e.distance == 1 ? packet_of[e.from] - total : -total;
         };
         for (const Edge &e : graph.edges) {
             // A packet takes a cycle at least.
-            if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * static_cast<int>(packets.size()) >= e.latency)
-                continue;
-            const int apart = least_cycles(packets, packet_of[e.from], packet_of[e.to], e.distance);
+            if (!e.hard || packet_of[e.to] - packet_of[e.from] + e.distance * total >= e.latency) continue;
+            const int apart = least_cycles(total, packet_of[e.from], packet_of[e.to], e.distance, issue);
             if (apart < e.latency && (at < 0 || packet_of[e.to] < at)) {
                 at = packet_of[e.to];
                 from = began(e);
@@ -181,7 +174,8 @@ std::vector<OpGroup> Delays::packets(ScheduleGraph &graph, bool overlapping) {
                 missing = std::max(missing, e.latency - apart);
             }
         }
-        if (at < 0) return packets;
+        if (at < 0) return order;
+        const std::vector<OpGroup> packets = gather(graph.ops, {}, order);
         if (!share_delay(graph, packets, packet_of, std::max(from, 0), at, missing) &&
             (from >= 0 || !overlapping || !share_delay(graph, packets, packet_of, from, at, missing)))
             insert_delay(graph, packet_of, at, missing);

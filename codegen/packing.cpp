@@ -2,6 +2,7 @@
 // what of both depends on the code around them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -135,51 +136,67 @@ private:
         const double fetch = fetch_cycles(machine_);
         const auto runs = static_cast<double>(executions(kernel_, blocks_, b));
         const bool few = fetch > 0 && kernel_.takes(Choice::FewPackets);
-        std::optional<double> least;
-        std::vector<Variant> variants;
         constexpr int dense_packets = 2, least_packets = 12;  // as if a packet took so many cycles
-        const auto try_code = [&](StraightCode code) {
+        std::vector<Tried> tried;
+        const auto add = [&](const StraightCode &code, ScheduleGraph &graph, bool may_be_fastest) {
+            PacketOrder order = delays_.keep_apart(graph);
+            const int64_t again = issue_cycles(machine_, graph);
+            double cost = std::numeric_limits<double>::infinity();
+            if (may_be_fastest && few)
+                cost = static_cast<double>(order.size());
+            else if (may_be_fastest)
+                // What waits for its operands the first time waits while packets come from memory.
+                cost = static_cast<double>(issue_cycles(machine_, graph, 1 + std::llround(fetch))) +
+                       (runs - 1) * static_cast<double>(again);
+            tried.push_back({&code, code.added_to(graph), std::move(order), cost, again});
+        };
+        const auto try_code = [&](StraightCode &code) {
             std::optional<ScheduleGraph> dense;
             for (int packet_cycles : {1, dense_packets, 4, least_packets}) {
                 auto [graph, table] = code.schedule(packet_cycles);
                 if (machine_.timed() && packet_cycles == 1) tighten(kernel_, graph, table);
                 if (packet_cycles == dense_packets && runs > 1 && !options_.in_order) dense = graph;
-                std::vector<OpGroup> packets = delays_.packets(graph);
-                // What waits for its operands the first time waits while packets come from memory.
-                const int64_t first = issue_cycles(machine_, graph, 1 + std::llround(fetch));
-                const int64_t again = issue_cycles(machine_, graph);
-                const double cost = few ? static_cast<double>(packets.size())
-                                        : static_cast<double>(first) + (runs - 1) * static_cast<double>(again);
-                if (!least || cost < *least) {
-                    least = cost;
-                    block.packets = packets;
-                }
+                add(code, graph, true);
                 if (fetch == 0) return;
-                variants.push_back({again, std::move(packets)});
             }
             if (!dense) return;
             // In this order, with no regard to what packets wait for, it may take still fewer.
             tighten_most(kernel_, *dense, least_packets);
-            std::vector<OpGroup> packets = delays_.packets(*dense);
-            variants.push_back({issue_cycles(machine_, *dense), std::move(packets)});
+            add(code, *dense, false);
         };
-        try_code(code_of(b, block.ops));
-        if (fetch > 0) try_code(code_of(b, constants_on_other_units(block.ops)));
-        if (runs > 1 && !variants.empty()) keep_densest(b, std::move(variants));
+        StraightCode code = code_of(b, block.ops);
+        std::optional<StraightCode> spread;
+        try_code(code);
+        if (fetch > 0)
+            if (std::optional<std::vector<Op>> ops = constants_on_other_units(block.ops))
+                try_code(spread.emplace(code_of(b, *std::move(ops))));
+        block.packets = std::ranges::min_element(tried, {}, &Tried::cost)->packets();
+        if (runs > 1 && fetch > 0) keep_densest(b, tried);
     }
 
-    // Of the ways to pack a block, the one of fewest packets that hardly takes longer once it is in the cache.
-    struct Variant {
-        int64_t cycles;
+    // A way to pack a block.
+    struct Tried {
+        const StraightCode *code;
+        std::vector<Op> added;  // packets that only take time
+        PacketOrder order;
+        double cost;     // with the fetches of the first time
+        int64_t cycles;  // once it is in the cache
+
+        std::vector<OpGroup> packets() const { return gather(code->ops(), added, order); }
+    };
+    // Of all ways the one of fewest packets that hardly takes longer once it is in the cache.
+    struct Densest {
+        int64_t longer;  // cycles, than the fastest
         std::vector<OpGroup> packets;
     };
-    void keep_densest(size_t b, std::vector<Variant> variants) {
+    void keep_densest(size_t b, const std::vector<Tried> &tried) {
         constexpr int64_t longer = 4;  // one of so many cycles
-        const int64_t least = std::ranges::min_element(variants, {}, &Variant::cycles)->cycles;
-        std::erase_if(variants, [&](const Variant &variant) { return variant.cycles > least + least / longer; });
-        Variant &densest = densest_[b] =
-            std::move(*std::ranges::min_element(variants, {}, [](const Variant &variant) { return variant.packets.size(); }));
-        densest.cycles -= least;
+        const int64_t least = std::ranges::min_element(tried, {}, &Tried::cycles)->cycles;
+        const auto packets = [&](const Tried &way) {
+            return way.cycles > least + least / longer ? std::numeric_limits<size_t>::max() : way.order.size();
+        };
+        const Tried &densest = *std::ranges::min_element(tried, {}, packets);
+        densest_[b] = {densest.cycles - least, densest.packets()};
     }
 
     // Where one of the nests around a loop leaves the instruction cache, and would not if its straight code took fewer packets,
@@ -209,7 +226,7 @@ private:
                 continue;
             before[straight] = blocks_[straight].packets;
             blocks_[straight].packets = densest.packets;
-            longer += static_cast<double>(densest.cycles) * static_cast<double>(executions(kernel_, blocks_, straight)) / turns;
+            longer += static_cast<double>(densest.longer) * static_cast<double>(executions(kernel_, blocks_, straight)) / turns;
         }
         const int64_t still_missing = packets_with_sides(nest) - capacity;
         if (still_missing <= 0) return true;
@@ -343,7 +360,7 @@ private:
     // Does a loop run so few times that it matters how many packets come from memory?
     bool mostly_fetched(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
         constexpr double matters = 0.1;  // of its cycles
-        return fetch_cycles(machine_) * static_cast<double>(gather(graph).size()) >
+        return fetch_cycles(machine_) * static_cast<double>(PacketOrder(graph).size()) >
                matters * static_cast<double>(executions(kernel_, blocks_, b)) * schedule.interval;
     }
 
@@ -351,7 +368,8 @@ private:
     void join_nests() {
         const auto cycles_and_packets = [&](size_t b, const std::vector<Op> &ops) {
             const ScheduleGraph graph = code_of(b, ops).schedule(1).first;
-            return std::pair(static_cast<double>(issue_cycles(machine_, graph)), static_cast<double>(gather(graph).size()));
+            return std::pair(static_cast<double>(issue_cycles(machine_, graph)),
+                             static_cast<double>(PacketOrder(graph).size()));
         };
         for (size_t last = 0; last < blocks_.size(); last++) {
             if (blocks_[last].end.kind != Terminator::Loop) continue;
@@ -382,7 +400,7 @@ private:
         const ScheduleGraph graph = code_of(b, blocks_[b].ops).schedule(1).first;
         const auto iterations = static_cast<double>(kernel_.loops[static_cast<size_t>(loop_of(b))].extent);
         return entered * iterations * static_cast<double>(issue_cycles(machine_, graph)) +
-               fetch_cycles(machine_) * static_cast<double>(gather(graph).size());
+               fetch_cycles(machine_) * static_cast<double>(PacketOrder(graph).size());
     }
 
     // Rows that are alike at one distance from each other, where the whole loop gets shorter, its code from memory included.
@@ -395,7 +413,7 @@ private:
         const auto cycles = [&](const ModuloSchedule &one, const ScheduleGraph &code) {
             constexpr size_t slots_filled = 2;  // of a packet in front of the loop or behind it
             const int64_t issued = one.interval * (loop.extent + one.stages - 1);
-            const size_t packets = gather(code).size() + (one.prologue.size() + one.epilogue.size()) / slots_filled;
+            const size_t packets = PacketOrder(code).size() + (one.prologue.size() + one.epilogue.size()) / slots_filled;
             return entered * static_cast<double>(one.evicting ? issued + issued / waits : issued) +
                    fetch_cycles(machine_) * static_cast<double>(packets);
         };
@@ -421,7 +439,7 @@ private:
 
     // Are the stages of a loop that can run idle to do so?
     bool runs_idle(size_t b, const ScheduleGraph &graph, const ModuloSchedule &schedule) const {
-        const bool pays = idling_pays(machine_, static_cast<double>(gather(graph).size()),
+        const bool pays = idling_pays(machine_, static_cast<double>(PacketOrder(graph).size()),
                                       static_cast<double>(executions(kernel_, blocks_, b - 1)), schedule.interval);
         return pays ? !kernel_.takes(Choice::NeverIdle) : kernel_.takes(Choice::AlwaysIdle);
     }
@@ -507,7 +525,7 @@ private:
     std::map<size_t, OverlappingLoop> overlapping_;
     std::set<size_t> pipelined_;  // loop bodies whose iterations follow each other as planned
     // Of straight code that runs more than once, and how many cycles longer it takes than the fastest.
-    std::map<size_t, Variant> densest_;
+    std::map<size_t, Densest> densest_;
 };
 
 }  // namespace

@@ -57,14 +57,18 @@ int ResourceTable::busy_cycles(Opcode opcode) const {
     }
 }
 
+void ResourceTable::take_time(Claim &claim) const {
+    claim.busy = busy_cycles(claim.opcode);
+    claim.latency = packets(result_latency(machine_, claim.opcode));
+}
+
 Claim ResourceTable::claim(const Op &op) const {
     Claim claim;
     claim.unit = info(op.opcode).unit;
     claim.opcode = op.opcode;
     claim.pad = op.pad;
     claim.lanes = is_lane_operation(op.opcode);
-    claim.busy = busy_cycles(op.opcode);
-    claim.latency = packets(result_latency(machine_, op.opcode));
+    take_time(claim);
     const Ports ports = ports_of(kernel_, op);
     claim.scalar = ports.scalar;
     claim.vector = ports.vector;
@@ -86,6 +90,10 @@ std::vector<Claim> ResourceTable::claims(const std::vector<Op> &ops) const {
     claims.reserve(ops.size());
     for (const Op &op : ops) claims.push_back(claim(op));
     return claims;
+}
+
+void ResourceTable::adopt(std::vector<Claim> &claims) const {
+    for (Claim &claim : claims) take_time(claim);
 }
 
 bool ResourceTable::fits(const Claim &claim, int cycle) const {

@@ -19,6 +19,7 @@ struct Claim {
     int written_bank = -1;                 // of a vector result, where that is known
     // Of sources that have one: bit b stands for bank b.
     uint8_t scalar_banks = 0, vector_banks = 0;
+    auto operator<=>(const Claim &) const = default;
 };
 
 // Reservations by cycle; with an initiation interval, cycle c and c + interval are the same.
@@ -34,6 +35,8 @@ public:
     }
     Claim claim(const Op &op) const;
     std::vector<Claim> claims(const std::vector<Op> &ops) const;
+    // Those of another table, whose rows may stand for packets of other lengths.
+    void adopt(std::vector<Claim> &claims) const;
     bool fits(const Claim &claim, int cycle) const;
     // The first cycle from `first` on that fits; the one behind `last` if there is none up to that.
     int first_fit(const Claim &claim, int first, int last) const;
@@ -111,6 +114,7 @@ private:
     bool starts_near(const Claim &claim, int cycle) const;
     void change(const Claim &claim, int cycle, int sign);
     int busy_cycles(Opcode opcode) const;
+    void take_time(Claim &claim) const;
     bool credits(int cycle) const;
 
     const Kernel &kernel_;

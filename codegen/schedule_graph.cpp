@@ -11,6 +11,15 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
     : ops(std::move(operations)), edges(dependences(kernel, ops, loop, masks_in_turn)) {
     in.resize(ops.size());
     out.resize(ops.size());
+    std::vector<int> coming(ops.size(), 0), leaving(ops.size(), 0);
+    for (const Edge &edge : edges) {
+        coming[edge.to]++;
+        leaving[edge.from]++;
+    }
+    for (size_t i = 0; i < ops.size(); i++) {
+        in[i].reserve(coming[i]);
+        out[i].reserve(leaving[i]);
+    }
     for (size_t e = 0; e < edges.size(); e++) {
         in[edges[e].to].push_back(static_cast<int>(e));
         out[edges[e].from].push_back(static_cast<int>(e));
@@ -38,6 +47,11 @@ ScheduleGraph::ScheduleGraph(const Kernel &kernel, std::vector<Op> operations, i
     }
     cycle.assign(ops.size(), -1);
     wanted.assign(ops.size(), 0);
+}
+
+void ScheduleGraph::drop_added() {
+    ops.resize(in.size());
+    cycle.assign(ops.size(), -1);
 }
 
 void ScheduleGraph::wait_last() {
@@ -134,26 +148,51 @@ void ScheduleGraph::spread_transfers(const Kernel &kernel) {
     }
 }
 
-std::vector<OpGroup> gather(const ScheduleGraph &graph, std::vector<int> *packet_of) {
-    std::vector<int> order(graph.ops.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return graph.cycle[a] < graph.cycle[b]; });
-    std::vector<OpGroup> packets;
-    if (packet_of != nullptr) packet_of->assign(graph.ops.size(), 0);
+std::vector<int> in_order_of_cycles(const std::vector<int> &cycles) {
+    // A block has about as many cycles as operations: counted, not compared.
+    const auto [least, most] = std::ranges::minmax_element(cycles);
+    if (cycles.empty()) return {};
+    const int begin = *least;
+    std::vector<int> next(static_cast<size_t>(*most - begin) + 2, 0);
+    for (const int cycle : cycles) next[static_cast<size_t>(cycle - begin) + 1]++;
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    std::vector<int> order(cycles.size());
+    for (size_t i = 0; i < cycles.size(); i++)
+        order[static_cast<size_t>(next[static_cast<size_t>(cycles[i] - begin)]++)] = static_cast<int>(i);
+    return order;
+}
+
+PacketOrder::PacketOrder(const ScheduleGraph &graph) : packet_of_(graph.ops.size(), 0) {
+    ops_.reserve(graph.ops.size());
     int current = -1;
-    for (int i : order) {
-        if (is_marker(graph.ops[i])) {
-            if (packet_of != nullptr) (*packet_of)[i] = static_cast<int>(packets.size());
+    for (const int i : in_order_of_cycles(graph.cycle)) {
+        const auto packets = static_cast<int>(first_.size());
+        if (is_marker(graph.ops[static_cast<size_t>(i)])) {
+            packet_of_[static_cast<size_t>(i)] = packets;
             continue;
         }
-        if (graph.cycle[i] != current) {
-            packets.emplace_back();
-            current = graph.cycle[i];
+        if (const int cycle = graph.cycle[static_cast<size_t>(i)]; cycle != current) {
+            first_.push_back(static_cast<int>(ops_.size()));
+            current = cycle;
         }
-        packets.back().push_back(graph.ops[i]);
-        if (packet_of != nullptr) (*packet_of)[i] = static_cast<int>(packets.size()) - 1;
+        ops_.push_back(i);
+        packet_of_[static_cast<size_t>(i)] = static_cast<int>(first_.size()) - 1;
+    }
+    first_.push_back(static_cast<int>(ops_.size()));
+}
+
+std::vector<OpGroup> gather(std::span<const Op> ops, std::span<const Op> added, const PacketOrder &order) {
+    std::vector<OpGroup> packets(order.size());
+    for (size_t p = 0; p < packets.size(); p++) {
+        packets[p].reserve(order.packet(p).size());
+        for (const int index : order.packet(p)) {
+            const auto i = static_cast<size_t>(index);
+            packets[p].push_back(i < ops.size() ? ops[i] : added[i - ops.size()]);
+        }
     }
     return packets;
 }
+
+std::vector<OpGroup> gather(const ScheduleGraph &graph) { return gather(graph.ops, {}, PacketOrder(graph)); }
 
 }  // namespace atalla::codegen

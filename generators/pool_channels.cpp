@@ -27,7 +27,7 @@ int64_t rows_of(const Point &point) { return point.contains("rows") ? point["row
 // where the pads surely hold all of them.
 bool pairs_of(const PoolAxis &axis, const Machine &machine) {
     constexpr int64_t most_odd = 64;
-    return all_pairs(axis) || (machine.timed() && shares_pairs(axis) && axis.results <= most_odd);
+    return axis.results > 1 && (all_pairs(axis) || (machine.timed() && shares_pairs(axis) && axis.results <= most_odd));
 }
 bool pairs_beside(const PoolShape &shape, const Machine &machine) { return takes_columns(shape) && pairs_of(shape.x, machine); }
 bool pairs_above(const PoolShape &shape, const Machine &machine) { return takes_columns(shape) && pairs_of(shape.y, machine); }

@@ -55,6 +55,42 @@ TEST_F(StraightCodeTest, KeepsDependencesAndSlotsAtEveryDensity) {
     }
 }
 
+// Code that is scheduled again gets the cycles that it would get the first time, whatever was added to its graph since.
+TEST_F(StraightCodeTest, KeepsNothingOfTheScheduleBefore) {
+    const std::vector<Op> ops = chains(20);
+    StraightCode again(kernel, ops, {}, false);
+    for (const int packet_cycles : {1, 4, 2, 1}) {
+        ScheduleGraph &graph = again.schedule(packet_cycles).first;
+        EXPECT_EQ(graph.cycle, StraightCode(kernel, ops, {}, false).schedule(packet_cycles).first.cycle);
+        EXPECT_TRUE(again.added_to(graph).empty());
+        graph.ops.push_back(op(Opcode::or_s, zero_scalar, {zero_scalar, zero_scalar}));
+        graph.cycle.push_back(0);
+        EXPECT_EQ(again.added_to(graph).size(), 1U);
+        EXPECT_EQ(again.ops().size(), ops.size());
+    }
+}
+
+// Packets are cycles that have operations, in their order; a fence belongs to the packet behind it.
+TEST_F(StraightCodeTest, PacketsAreCyclesWithOperations) {
+    ScheduleGraph graph(kernel,
+                        {op(Opcode::add_s, kernel.scalar("a"), {zero_scalar, zero_scalar}), Op{},
+                         op(Opcode::mul_s, kernel.scalar("b"), {zero_scalar, zero_scalar}),
+                         op(Opcode::or_s, kernel.scalar("c"), {zero_scalar, zero_scalar})},
+                        -1);
+    graph.cycle = {7, 3, 7, 2};
+    const PacketOrder order(graph);
+    ASSERT_EQ(order.size(), 2U);
+    EXPECT_EQ(order.packet_of(), (std::vector<int>{1, 1, 1, 0}));
+    const std::vector<OpGroup> packets = gather(graph);
+    ASSERT_EQ(packets.size(), 2U);
+    ASSERT_EQ(packets[0].size(), 1U);
+    EXPECT_EQ(packets[0][0].opcode, Opcode::or_s);
+    ASSERT_EQ(packets[1].size(), 2U);
+    EXPECT_EQ(packets[1][0].opcode, Opcode::add_s);
+    EXPECT_EQ(packets[1][1].opcode, Opcode::mul_s);
+    EXPECT_EQ(in_order_of_cycles({}), std::vector<int>{});
+}
+
 // What has the longest way to the end starts first, and its values wait; in order, it starts in its turn.
 TEST_F(StraightCodeTest, KeepsItsOrderWhereItMust) {
     constexpr size_t far = 100;
@@ -110,7 +146,10 @@ TEST_F(StraightCodeTest, MakesConstantsOnSeveralUnits) {
         }
         return at;
     };
-    const std::vector<Op> spread = constants_on_other_units(ops);
+    const std::optional<std::vector<Op>> made = constants_on_other_units(ops);
+    ASSERT_TRUE(made.has_value());
+    const std::vector<Op> &spread = *made;
+    EXPECT_FALSE(constants_on_other_units({ops.front()}).has_value());
     EXPECT_EQ(values(spread), values(ops));
     for (const Op &o : spread)
         if (o.opcode == Opcode::muli_s) {

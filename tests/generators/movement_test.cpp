@@ -143,6 +143,18 @@ TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
         }
 }
 
+// Hundreds of transfers in straight code: each is busy until the next one of its pad, and no longer, so that they share base
+// registers.
+TEST(Movement, ManyTransfersShareTheirRegisters) {
+    const Machine machine = find_machine("ax01-psum");
+    const Evaluator evaluator(find_operator("expand").workload({{"shape", "1x122"}, {"size", "1,125,122"}}), machine);
+    const Point point = Point::parse("pads=4,rows=8,turn=0");
+    const Evaluation evaluation = evaluator.evaluate(point);
+    ASSERT_EQ(evaluation.reason, "");
+    EXPECT_GT(evaluation.counters.at("unit_operations").at("SDMA").get<int64_t>(), machine.regs.scalar);
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Constants between planes that end inside a vector leave as vectors of many planes: their transfers are fewer than planes.
 TEST(Movement, ConstantsBetweenPlanesShareTransfers) {
     const Machine machine = find_machine("ax01");

@@ -101,6 +101,23 @@ TEST_F(Rows, WindowsAtTwoEdgesCountWhatIsInside) {
     EXPECT_EQ(evaluator.verify(point), "");
 }
 
+// A window that is alone along an axis shares nothing there, whatever its neighbours would see.
+TEST_F(Rows, WindowsAloneInARow) {
+    for (const char *shape : {"2x7x4x2", "2x4x7x2"})
+        for (const char *name : {"max_pool2d", "avg_pool2d"}) {
+            const Evaluator evaluator(
+                find_operator(name).workload({{"shape", shape}, {"kernel-size", "4"}, {"stride", "1"}, {"layout", "nhwc"}}),
+                machine);
+            int points = 0;
+            for_each(evaluator.workload().space(machine), [&](const Point &point) {
+                EXPECT_EQ(evaluator.evaluate(point).reason, "") << name << " " << shape << " " << point.assignments();
+                EXPECT_EQ(evaluator.verify(point), "") << name << " " << shape << " " << point.assignments();
+                return ++points < 8;
+            });
+            EXPECT_GE(points, 2) << name << " " << shape;
+        }
+}
+
 // Windows that small pads do not hold, or tiles of which would be too many: an element at a time, or a few of a row.
 TEST_F(Rows, PoolingOfElements) {
     if (machine.timed()) GTEST_SKIP() << "its pads hold tiles";

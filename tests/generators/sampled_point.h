@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "generators/evaluate.h"
+#include "isa/error.h"
 #include "schedules/random.h"
 
 namespace atalla {
@@ -27,8 +28,13 @@ inline std::optional<Point> check_sampled_point(const Workload &workload, const 
     }
     SCOPED_TRACE(point->assignments());
     // Halide's suffixes count what was built before: a program must not depend on that.
-    for (const auto &[name, layout] : workload.build(machine, *point).layouts)
-        EXPECT_EQ(name.find('$'), std::string::npos) << name;
+    try {
+        for (const auto &[name, layout] : workload.build(machine, *point).layouts)
+            EXPECT_EQ(name.find('$'), std::string::npos) << name;
+    } catch (const Error &error) {
+        ADD_FAILURE() << error.what();
+        return std::nullopt;
+    }
     const Evaluation evaluation = evaluator.evaluate(*point);
     if (evaluation.status != Evaluation::Ok) {
         ADD_FAILURE() << evaluation.reason;
