@@ -1,5 +1,7 @@
 // Physical registers: liveness over the blocks, then a linear scan with bank preferences.
 #include <algorithm>
+#include <bit>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,7 +18,33 @@ namespace atalla::codegen {
 
 namespace {
 
-using RegSet = std::vector<bool>;
+// A set of virtual registers: a bit for each.
+class RegSet {
+public:
+    explicit RegSet(size_t registers) : words_((registers + 63) / 64) {}
+    bool contains(int32_t r) const { return (words_[static_cast<size_t>(r) / 64] >> (r % 64) & 1) != 0; }
+    void insert(int32_t r) { words_[static_cast<size_t>(r) / 64] |= uint64_t{1} << (r % 64); }
+    // Is one of them new?
+    bool add(const RegSet &others) {
+        uint64_t more = 0;
+        for (size_t w = 0; w < words_.size(); w++) {
+            more |= others.words_[w] & ~words_[w];
+            words_[w] |= others.words_[w];
+        }
+        return more != 0;
+    }
+    void add(const RegSet &others, const RegSet &but) {
+        for (size_t w = 0; w < words_.size(); w++) words_[w] |= others.words_[w] & ~but.words_[w];
+    }
+    void for_each(const std::function<void(int32_t)> &visit) const {
+        for (size_t w = 0; w < words_.size(); w++)
+            for (uint64_t left = words_[w]; left != 0; left &= left - 1)
+                visit(static_cast<int32_t>(w * 64) + std::countr_zero(left));
+    }
+
+private:
+    std::vector<uint64_t> words_;
+};
 
 struct Interval {
     Reg reg;
@@ -46,31 +74,23 @@ private:
                 if (blocks_[b].from_block >= 0) break;
                 for (const Op &op : packet)
                     for_each_read(op, [&](Reg r) {
-                        if (!def[b][r.id]) use[b][r.id] = true;
+                        if (!def[b].contains(r.id)) use[b].insert(r.id);
                     });
                 for (const Op &op : packet)
-                    if (op.dst.defined()) def[b][op.dst.id] = true;
+                    if (op.dst.defined()) def[b].insert(op.dst.id);
             }
         for (bool changed = true; changed;) {
             changed = false;
             for (size_t b = blocks_.size(); b-- > 0;) {
-                RegSet live(n);
-                auto join = [&](size_t successor) {
-                    if (successor >= blocks_.size()) return;
-                    for (size_t r = 0; r < n; r++)
-                        if (in[successor][r]) live[r] = true;
-                };
                 const Terminator &end = blocks_[b].end;
                 if (blocks_[b].from_block >= 0) continue;  // counted where it is branched to
+                const auto join = [&](size_t successor) {
+                    if (successor < blocks_.size()) changed = out[b].add(in[successor]) || changed;
+                };
                 if (!end.leaves()) join(b + 1);
                 if (end.kind == Terminator::Loop || end.kind == Terminator::Skip) join(static_cast<size_t>(end.target));
-                RegSet before = live;
-                for (size_t r = 0; r < n; r++) before[r] = use[b][r] || (live[r] && !def[b][r]);
-                if (live != out[b] || before != in[b]) {
-                    out[b] = std::move(live);
-                    in[b] = std::move(before);
-                    changed = true;
-                }
+                in[b] = use[b];
+                in[b].add(out[b], def[b]);
             }
         }
         std::vector<Interval> intervals(n);
@@ -89,10 +109,8 @@ private:
             starts.push_back(position);
             if (blocks_[b].from_block >= 0) continue;
             const int start = position, end = position + static_cast<int>(blocks_[b].packets.size()) - 1;
-            for (size_t r = 0; r < n; r++) {
-                if (in[b][r]) touch(static_cast<int32_t>(r), start);
-                if (out[b][r]) touch(static_cast<int32_t>(r), std::max(start, end));
-            }
+            in[b].for_each([&](int32_t r) { touch(r, start); });
+            out[b].for_each([&](int32_t r) { touch(r, std::max(start, end)); });
             for (const OpGroup &packet : blocks_[b].packets) {
                 for (const Op &op : packet) {
                     for_each_read(op, [&](Reg r) { touch(r.id, position); });

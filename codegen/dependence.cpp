@@ -28,6 +28,13 @@ bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
+// Unless they lie apart.
+bool may_be_one_row(const PadAccess &a, const PadAccess &b) {
+    if (a.allocation != b.allocation || !may_share_slot(a, b)) return false;
+    return a.row.constant == b.row.constant || a.slot != b.slot || a.earlier != b.earlier || a.iteration != b.iteration ||
+           a.row.terms != b.row.terms;
+}
+
 // The last row of a form, or the first one, whatever those loops around are at that `any` names: inner variables come first,
 // whose last values may depend on those of loops around. Nothing if it has other terms than variables of loops.
 std::optional<LinearForm> end_of(const Kernel &kernel, LinearForm row, bool last, const std::function<bool(int)> &any) {
@@ -194,17 +201,18 @@ private:
             for (const auto &[site, other] : accesses_[op.access->allocation]) {
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
-                if ((!store && !other_store) || lie_apart(kernel_, *other, *op.access) ||
-                    lie_apart_in_each_turn(*other, *op.access))
+                if (!store && !other_store) continue;
+                // Most rows are different ones at one distance, which is soon known.
+                const int distance = iteration != site.iteration ? iterations_between(*other, *op.access, before.pad == op.pad)
+                                                                 : may_be_one_row(*other, *op.access);
+                if (distance == 0 || lie_apart(kernel_, *other, *op.access) || lie_apart_in_each_turn(*other, *op.access))
                     continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
                 const bool hard = machine_.timed() && store != other_store;
-                if (iteration != site.iteration) {
-                    if (const int distance = iterations_between(*other, *op.access, before.pad == op.pad); distance > 0)
-                        edges_.push_back({site.op, i, latency, distance, hard});
-                } else if (may_alias(kernel_, *other, *op.access)) {
+                if (iteration != site.iteration)
+                    edges_.push_back({site.op, i, latency, distance, hard});
+                else
                     edge(site, i, iteration, latency, hard);
-                }
             }
             accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
             if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end())
@@ -355,9 +363,7 @@ private:
 }  // namespace
 
 bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
-    if (a.allocation != b.allocation || !may_share_slot(a, b) || lie_apart(kernel, a, b)) return false;
-    return a.slot != b.slot || a.earlier != b.earlier || a.iteration != b.iteration || a.row.terms != b.row.terms ||
-           a.row.constant == b.row.constant;
+    return may_be_one_row(a, b) && !lie_apart(kernel, a, b);
 }
 
 std::vector<Reg> reads_of(const Op &op) {

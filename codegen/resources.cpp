@@ -160,11 +160,10 @@ void ResourceTable::close(size_t set, size_t at, bool closed) {
     word = closed ? word | bit : word & ~bit;
 }
 
-void ResourceTable::close_pad(const Claim &claim, int cycle) {
-    const auto pad = static_cast<size_t>(claim.pad);
+void ResourceTable::close_pad(const Claim &claim, int cycle, bool starts) {
+    const size_t set = (claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + static_cast<size_t>(claim.pad);
     const int near = std::min(starts_apart(claim), interval_) - 1;
-    for (int c = cycle - near; c <= cycle + near; c++)
-        close((claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + pad, index(c), starts_near(claim, c));
+    for (int c = cycle - near; c <= cycle + near; c++) close(set, index(c), starts || starts_near(claim, c));
 }
 
 int ResourceTable::until_open(const Claim &claim, size_t at) const {
@@ -257,7 +256,7 @@ void ResourceTable::change(const Claim &claim, int cycle, int sign) {
     if (kind == Unit::Vlsu) {
         mark(now.vlsu, bit_of(claim.pad));
         mark(claim.opcode == Opcode::vreg_ld ? now.read_started : now.write_started, bit_of(claim.pad));
-        if (words_ > 0) close_pad(claim, cycle);
+        if (words_ > 0) close_pad(claim, cycle, on);
     } else if (kind == Unit::Sdma) {
         mark(now.sdma, bit_of(claim.pad));
     } else if (kind != Unit::None && kind != Unit::Array && kind != Unit::MoveToScalar) {

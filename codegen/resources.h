@@ -106,8 +106,9 @@ private:
     // How far behind this row the first is that no set of the claim has; at least the interval if there is none.
     int until_open(const Claim &claim, size_t at) const;
     void close(size_t set, size_t at, bool closed);
-    // Which rows are too near to one in which the pad starts a row in the direction of the claim.
-    void close_pad(const Claim &claim, int cycle);
+    // Which rows are too near to one in which the pad starts a row in the direction of the claim, now that it does so in this
+    // cycle, or no longer.
+    void close_pad(const Claim &claim, int cycle, bool starts);
     bool fits_packet(const Claim &claim, const Row &now) const;
     // Cycles between the rows that a pad starts in the direction of the claim.
     int starts_apart(const Claim &claim) const;

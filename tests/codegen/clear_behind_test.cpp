@@ -96,7 +96,9 @@ TEST_F(ClearBehind, OthersAreClearedInsideUnderAMaskOfTheFirstIteration) {
     EXPECT_EQ(sets(turn(), -1), 1);
     EXPECT_EQ(sets(inside(turn()), 0), 1);
     for (const Node &node : turn())
-        if (node.op && makes_constant(kernel, *node.op)) EXPECT_TRUE(cleared.insert(node.op->dst).second) << "once";
+        if (node.op && makes_constant(kernel, *node.op)) {
+            EXPECT_TRUE(cleared.insert(node.op->dst).second) << "once";
+        }
     EXPECT_EQ(cleared.size(), static_cast<size_t>(sums));
 }
 

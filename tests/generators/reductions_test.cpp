@@ -214,8 +214,9 @@ TEST_F(Rows, PackedRowsAreSummedAsTheyLie) {
 // A vector of the pads has 16 rows of two elements.
 TEST_F(Rows, PackedRowsMayShareLoads) {
     const int64_t rows = 4096, loads = rows * machine.pad.read_ii / machine.pad.count;
-    if (machine.timed())
+    if (machine.timed()) {
         EXPECT_LT(find_operator("sum").workload({{"shape", "4096x2"}, {"dim", "1"}})->bound(machine).cycles, loads);
+    }
 }
 
 // Global average pooling: rows come at the rate of the bus, several transfers of a pad for a tile and those of the last one
