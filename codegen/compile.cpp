@@ -115,8 +115,14 @@ const std::vector<std::string> &pass_names() {
 
 namespace {
 
+// What a kernel spends registers on.
+struct Spending {
+    MakeConstants constants = MakeConstants::AtStart;
+    bool ahead = true;  // transfers run ahead of their use, with registers until they are waited for
+};
+
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options,
-                        MakeConstants constants) {
+                        const Spending &spending) {
     const auto dump = [&](const std::string &pass, const auto &text) {
         if (options.dump && (options.dump_after == pass || options.dump_after == "all")) options.dump(pass, text());
     };
@@ -153,12 +159,12 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     place(kernel, options.layouts);
     aim_rotations(kernel);
     dump("place", [&] { return to_string(kernel); });
-    overlap(kernel, options.optimize);
+    overlap(kernel, options.optimize && spending.ahead);
     if (options.routine && machine.timed()) hand_over_transfers(kernel, options.optimize);
     dump("overlap", [&] { return to_string(kernel); });
     lower_addresses(kernel, options.optimize);
     dump("addresses", [&] { return to_string(kernel); });
-    Blocks blocks = make_blocks(kernel, !options.optimize, constants);
+    Blocks blocks = make_blocks(kernel, !options.optimize, spending.constants);
     separate_registers(kernel, blocks);
     dump("blocks", [&] { return to_string(kernel, blocks); });
     if (options.optimize) assign_banks(kernel, blocks);
@@ -178,12 +184,15 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
 }  // namespace
 
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
-    try {
-        return generate(lowered, machine, options, MakeConstants::AtStart);
-    } catch (const TooFewRegisters &) {
-        // Those of constants that wait from the start may be what is missing.
-        return generate(lowered, machine, options, MakeConstants::InBlocks);
+    constexpr Spending usual, less{MakeConstants::InBlocks}, least{MakeConstants::InBlocks, false};
+    for (const Spending &spending : {usual, less}) {
+        try {
+            return generate(lowered, machine, options, spending);
+        } catch (const TooFewRegisters &) {
+            continue;
+        }
     }
+    return generate(lowered, machine, options, least);
 }
 
 CompiledKernel compile(const Halide::Pipeline &pipeline, const std::vector<Halide::Argument> &arguments, const Machine &machine,

@@ -118,6 +118,17 @@ TEST_F(Rows, WindowsAloneInARow) {
         }
 }
 
+// Each vector of each pixel is a transfer of its own, hundreds of a tile: more than registers are there to keep them apart.
+TEST_F(Rows, TilesOfManyTransfers) {
+    if (!machine.timed()) GTEST_SKIP() << "small pads hold no such tile";
+    const WorkloadArguments arguments = {{"shape", "2x19x11x61"}, {"kernel-size", "4"},  {"stride", "3"},
+                                         {"layout", "nhwc"},      {"ceil-mode", "true"}, {"count-include-pad", "false"}};
+    const Evaluator evaluator(find_operator("avg_pool2d").workload(arguments), machine);
+    const Point point = {{"tile_x", 4}, {"tile_y", 6}, {"unroll", 4}, {"vectors", 2}};
+    ASSERT_EQ(evaluator.evaluate(point).reason, "");
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Windows that small pads do not hold, or tiles of which would be too many: an element at a time, or a few of a row.
 TEST_F(Rows, PoolingOfElements) {
     if (machine.timed()) GTEST_SKIP() << "its pads hold tiles";
