@@ -174,7 +174,7 @@ TEST_F(Matmul, TheDraftOfFewKTilesKnowsItsLoops) {
     const std::string relu6 = "hardtanh(linear(x, w, b), max_val=6, min_val=0)";
     prefers(relu6, "576x16,96x16,96", in_pads + "k_block=1,rows=192,weight_unroll=16,", "row_unroll=16", "row_unroll=32");
     prefers(relu6, "576x16,96x16,96", in_pads + "k_block=1,rows=192,weight_unroll=16,", "row_unroll=16", "row_unroll=4");
-    for (const std::string &a : {"", "a_resident=1,"})
+    for (const char *a : {"", "a_resident=1,"})
         prefers("relu(linear(x, w, b))", "3136x64,64x64,64", in_pads + a + "k_block=2,weight_unroll=32,",
                 "rows=448,row_unroll=32", "rows=224,row_unroll=16");
 }
