@@ -131,13 +131,14 @@ private:
             for (size_t p = blocks_[b].packets.size(); p-- > 0;)
                 for (const Op &op : blocks_[b].packets[p]) {
                     if (!op.dst.defined()) continue;
-                    const bool transfer = info(op.opcode).unit == Unit::Sdma;
-                    const auto pad = transfer ? next.try_emplace(op.pad, starts[b + 1]).first : next.end();
-                    if (transfer) touch(op.dst.id, std::exchange(pad->second, starts[b] + static_cast<int>(p)));
-                    const auto around = op.ahead ? loops_around(b, starts) : std::nullopt;
-                    if (!around) continue;
-                    touch(op.dst.id, around->first);
-                    touch(op.dst.id, around->second);
+                    if (info(op.opcode).unit == Unit::Sdma) {
+                        int &behind = next.try_emplace(op.pad, starts[b + 1]).first->second;
+                        touch(op.dst.id, std::exchange(behind, starts[b] + static_cast<int>(p)));
+                    }
+                    if (const auto around = op.ahead ? loops_around(b, starts) : std::nullopt) {
+                        touch(op.dst.id, around->first);
+                        touch(op.dst.id, around->second);
+                    }
                 }
         }
         std::vector<Interval> result;

@@ -192,6 +192,29 @@ TEST(Registers, HoldWhatIsReadUnderPressure) {
     EXPECT_EQ(check_registers(pipelines::product({150, 32, 96, 150, true}), machine, true), "");
 }
 
+// A transfer keeps its base register busy until the next one of its pad issues, and no longer.
+TEST(Registers, OfTransfersAreFreeBehindTheNextOfTheirPad) {
+    Fixture fixture;
+    constexpr int transfers = 400;  // more than there are registers
+    Blocks blocks(1);
+    std::vector<Reg> bases;
+    for (int i = 0; i < transfers; i++) {
+        const Reg base = fixture.kernel.scalar("base");
+        Op start = fixture.op(Opcode::scpad_ld, base, {base, zero_scalar, zero_scalar}),
+           made = fixture.op(Opcode::addi_s, base, {zero_scalar});
+        start.pad = i % static_cast<int>(fixture.machine.pad.count);
+        blocks[0].packets.push_back({made});
+        blocks[0].packets.push_back({start});
+        bases.push_back(base);
+    }
+    blocks[0].end.kind = Terminator::Halt;
+    allocate(fixture.kernel, blocks);
+    const auto number = [&](size_t i) { return fixture.kernel.registers[static_cast<size_t>(bases[i].id)].physical; };
+    for (size_t i = 0; i < bases.size(); i++)
+        for (size_t later = i + 1; later <= i + static_cast<size_t>(fixture.machine.pad.count) && later < bases.size(); later++)
+            EXPECT_NE(number(i), number(later)) << i << " and " << later;
+}
+
 // Where registers are too few for constants that wait in them from the start, blocks make their own.
 TEST(Registers, OfConstantsAreFreeInOtherBlocks) {
     silence_halide();

@@ -143,9 +143,8 @@ TEST(Movement, ConstantsLeaveWithTheRowsInFrontOfThem) {
         }
 }
 
-// Hundreds of transfers in straight code: each is busy until the next one of its pad, and no longer, so that they share base
-// registers.
-TEST(Movement, ManyTransfersShareTheirRegisters) {
+// Hundreds of transfers in straight code, more than there are base registers.
+TEST(Movement, TakesMoreTransfersThanRegisters) {
     const Machine machine = find_machine("ax01-psum");
     const Evaluator evaluator(find_operator("expand").workload({{"shape", "1x122"}, {"size", "1,125,122"}}), machine);
     const Point point = Point::parse("pads=4,rows=8,turn=0");
