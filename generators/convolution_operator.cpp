@@ -76,6 +76,7 @@ public:
     std::vector<Reference> reference(const std::vector<TensorData> &inputs) const override {
         Reference result;
         const ConvolutionShape &s = shape_;
+        const std::vector<KernelElement> of_lanes = s.packs_lanes() ? elements_of_lanes(s) : std::vector<KernelElement>{};
         const auto append = [&](int64_t image, int64_t channel, int64_t y, int64_t column) {
             const int64_t group = channel / s.out;
             const uint16_t *x = inputs[0].data() + s.x_base(image, group), *f = inputs[1].data();
@@ -87,7 +88,10 @@ public:
             // Of merged groups a kernel as PyTorch has it meets the channels of its own.
             if (!s.packed) x += s.x_offset(channel % s.out / (s.out / s.merged) * (s.in / s.merged), 0, 0);
             const double bias = s.bias ? bf16_float(inputs[2][static_cast<size_t>(channel)]) : 0;
-            append_sum(x, f, y, column, bias, result);
+            if (s.packs_lanes())
+                append_sum_of_tiles(x, f, of_lanes, y, column, bias, result);
+            else
+                append_sum(x, f, y, column, bias, result);
         };
         const int64_t channels = s.groups * s.out, places = s.rows() * s.columns();
         for (int64_t at = 0; at < s.images * channels * places; at++) {
@@ -163,7 +167,6 @@ private:
     void append_sum(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         if (s.banded) return append_banded_sum(x, f, y, column, bias, result);
-        if (s.packs_lanes()) return append_sum_of_tiles(x, f, y, column, bias, result);
         const bool folded = s.rows_on_lanes();
         const int64_t window = s.lane_window(), band = s.band_rows();
         if (folded) f += y % band * s.taps() * s.channel_tiles() * s.in * window;
@@ -196,15 +199,23 @@ private:
         result.peaks.push_back(peak);
     }
 
+    // Of all lanes of all k tiles, since to find one out takes longer than to multiply it.
+    static std::vector<KernelElement> elements_of_lanes(const ConvolutionShape &s) {
+        std::vector<KernelElement> elements;
+        for (int64_t tile = 0; tile < s.k_tiles(); tile++)
+            for (int64_t lane = 0; lane < lanes; lane++) elements.push_back(s.element_of(tile, lane));
+        return elements;
+    }
+
     // What the weights say of the element of each lane.
-    void append_sum_of_tiles(const uint16_t *x, const uint16_t *f, int64_t y, int64_t column, double bias,
-                             Reference &result) const {
+    void append_sum_of_tiles(const uint16_t *x, const uint16_t *f, const std::vector<KernelElement> &of_lanes, int64_t y,
+                             int64_t column, double bias, Reference &result) const {
         const ConvolutionShape &s = shape_;
         double sum = bias, peak = std::abs(bias);
         for (int64_t tile = 0; tile < s.k_tiles(); tile++) {
             double dot = 0, within = 0;
             for (int64_t l = 0; l < lanes; l++) {
-                const KernelElement e = s.element_of(tile, l);
+                const KernelElement &e = of_lanes[static_cast<size_t>(tile * lanes + l)];
                 const int64_t row = y * s.stride_y + e.row * s.dilation_y - s.padding_y,
                               at = column * s.stride_x + e.column - s.padding_x;
                 if ((e.column >= s.kernel_x && !e.elsewhere) || row < 0 || row >= s.height || at < 0 || at >= s.width) continue;
@@ -285,13 +296,10 @@ private:
             loop(s.groups * s.out,
                  [&](int64_t out) { stored[static_cast<size_t>(out / s.out * s.out + s.packed_channel(out % s.out))] = out; });
             if (s.packs_lanes()) {
+                const std::vector<KernelElement> of_lanes = elements_of_lanes(s);
                 loop(s.groups * s.out, [&](int64_t at) {
-                    loop(s.k_tiles(), [&](int64_t tile) {
-                        loop(lanes, [&](int64_t lane) {
-                            const KernelElement e = s.element_of(tile, lane);
-                            add(stored[static_cast<size_t>(at)], e.channel, e.row, e.elsewhere ? s.kernel_x : e.column);
-                        });
-                    });
+                    for (const KernelElement &e : of_lanes)
+                        add(stored[static_cast<size_t>(at)], e.channel, e.row, e.elsewhere ? s.kernel_x : e.column);
                 });
                 return elements;
             }

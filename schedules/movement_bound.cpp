@@ -1,6 +1,7 @@
 #include "schedules/movement_bound.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -120,25 +121,26 @@ std::vector<double> least_of_elements(const Machine &machine) {
 
 }  // namespace
 
-// Sets of places behind beats from which the repeated tensors' rows begin; each image meets those that serve it best.
+// Sets of places behind beats from which the repeated tensors' rows begin; each image meets those that serve it best. What a set
+// costs follows from the set without its last place.
 int64_t least_broadcast_beats(const Machine &machine, int64_t elements, int64_t images, int64_t whole, int64_t repeated) {
     const std::vector<double> least = least_of_elements(machine);
     const auto beat = static_cast<int64_t>(least.size());
-    double best = -1;
-    for (uint32_t begins = 1; begins >> beat == 0; begins++) {
-        double beats = 0;
-        for (int64_t begin = 0; begin < beat; begin++)
-            if (begins >> begin & 1) beats += static_cast<double>(repeated) * least[static_cast<size_t>(begin)];
-        for (int64_t image = 0; image < std::min(images, beat); image++) {
-            double own = 2;
-            for (int64_t begin = 0; begin < beat; begin++)
-                if (begins >> begin & 1) own = std::min(own, least[static_cast<size_t>((begin + image * elements) % beat)]);
-            beats += static_cast<double>(whole * ceil_div(images - image, beat)) * own;
+    const auto sets = size_t{1} << beat;
+    const auto last_of = [](size_t set) { return static_cast<size_t>(std::bit_width(set)) - 1; };
+    const auto without_last = [&](size_t set) { return set ^ (size_t{1} << last_of(set)); };
+    std::vector<double> beats(sets, 0), own(sets, 2);
+    for (size_t set = 1; set < sets; set++)
+        beats[set] = beats[without_last(set)] + static_cast<double>(repeated) * least[last_of(set)];
+    for (int64_t image = 0; image < std::min(images, beat); image++)
+        for (size_t set = 1; set < sets; set++) {
+            const int64_t begin = static_cast<int64_t>(last_of(set)) + image * elements;
+            own[set] = std::min(own[without_last(set)], least[static_cast<size_t>(begin % beat)]);
+            beats[set] += static_cast<double>(whole * ceil_div(images - image, beat)) * own[set];
         }
-        if (best < 0 || beats < best) best = beats;
-    }
     constexpr double rounding = 1e-6;
-    return static_cast<int64_t>(std::ceil(static_cast<double>(elements) * best - rounding));
+    return static_cast<int64_t>(
+        std::ceil(static_cast<double>(elements) * *std::min_element(beats.begin() + 1, beats.end()) - rounding));
 }
 
 int64_t least_moved_beats(const Machine &machine, const std::vector<MovedRuns> &moved) {

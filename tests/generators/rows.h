@@ -26,7 +26,7 @@ inline const int rounds = test_rounds(2);
 class Rows : public testing::Test {
 protected:
     const Machine machine = find_machine(test_machine());
-    Random random{20261121};
+    Random random{20261121 + test_seed()};
 
     int64_t size(int64_t largest) {
         constexpr std::array<int64_t, 9> edges = {1, 2, 31, 32, 33, 64, 65, 96, 97};
