@@ -114,7 +114,8 @@ bool Delays::share_delay(ScheduleGraph &graph, const std::vector<OpGroup> &packe
         const int latency = result_latency(machine_, opcode), apart = std::max(before ? 1 : 0, latency - missing);
         for (int tried = 0; apart > 0 && apart < latency && from + apart + tried <= at; tried++) {
             const int reader = before ? from + apart + tried : at - tried;
-            if (in_use(reader - apart)) continue;
+            // A packet does not read what it makes, of the iteration before either.
+            if (packet_at(reader - apart) == packet_at(reader) || in_use(reader - apart)) continue;
             for (int8_t b = 0; b < static_cast<int8_t>(machine_.regs.scalar_banks); b++) {
                 bank() = bank_before >= 0 ? bank_before : b;
                 if (!fits(reader, reads(delay_)) || !fits(reader - apart, start)) continue;

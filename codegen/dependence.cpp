@@ -28,11 +28,11 @@ bool may_share_slot(const PadAccess &a, const PadAccess &b) { return a.turn < 0 
 bool is_pad_access(const Op &op) { return op.opcode == Opcode::vreg_ld || op.opcode == Opcode::vreg_st; }
 bool is_transfer(const Op &op) { return op.opcode == Opcode::scpad_ld || op.opcode == Opcode::scpad_st; }
 
-// Unless they lie apart.
-bool may_be_one_row(const PadAccess &a, const PadAccess &b) {
+// Unless they lie apart. `alike`: have their rows the same terms?
+bool may_be_one_row(const PadAccess &a, const PadAccess &b, bool alike) {
     if (a.allocation != b.allocation || !may_share_slot(a, b)) return false;
     return a.row.constant == b.row.constant || a.slot != b.slot || a.earlier != b.earlier || a.iteration != b.iteration ||
-           a.row.terms != b.row.terms;
+           !alike;
 }
 
 // The last row of a form, or the first one, whatever those loops around are at that `any` names: inner variables come first,
@@ -103,6 +103,17 @@ public:
 private:
     struct Site {
         int op = 0, iteration = 0;
+    };
+    // Terms of rows by number, since most accesses have those of others, and all are compared with all.
+    struct Terms {
+        int number = 0;
+        int64_t step = 0;         // rows that an iteration of this loop goes on by
+        bool plain_steps = true;  // is it that many in each of them?
+    };
+    struct Touch {
+        Site site;
+        const PadAccess *access = nullptr;
+        int terms = 0;
     };
 
     void edge(Site from, int to, int iteration, int latency, bool hard = false) {
@@ -198,13 +209,18 @@ private:
     void memory(const Op &op, int i, int iteration) {
         if (is_pad_access(op) && op.access) {
             const bool store = op.opcode == Opcode::vreg_st;
-            for (const auto &[site, other] : accesses_[op.access->allocation]) {
+            const Terms &terms = terms_of(*op.access);
+            std::vector<Touch> &touched = accesses_[op.access->allocation];
+            for (const auto &[site, other, its_terms] : touched) {
                 const Op &before = ops_[site.op];
                 const bool other_store = before.opcode == Opcode::vreg_st;
                 if (!store && !other_store) continue;
                 // Most rows are different ones at one distance, which is soon known.
-                const int distance = iteration != site.iteration ? iterations_between(*other, *op.access, before.pad == op.pad)
-                                                                 : may_be_one_row(*other, *op.access);
+                const bool alike = its_terms == terms.number;
+                const int distance =
+                    iteration != site.iteration
+                        ? iterations_between(*other, *op.access, alike ? &terms : nullptr, before.pad == op.pad)
+                        : may_be_one_row(*other, *op.access, alike);
                 if (distance == 0 || lie_apart(kernel_, *other, *op.access) || lie_apart_in_each_turn(*other, *op.access))
                     continue;
                 const int latency = !machine_.timed() ? 1 : store == other_store ? 1 : store ? load_to_store : store_to_load;
@@ -214,7 +230,7 @@ private:
                 else
                     edge(site, i, iteration, latency, hard);
             }
-            accesses_[op.access->allocation].push_back({{i, iteration}, &*op.access});
+            touched.push_back({{i, iteration}, &*op.access, terms.number});
             if (const auto w = barrier_.find(op.access->allocation); w != barrier_.end())
                 edge(w->second, i, iteration, machine_.timed() ? 0 : 1);
         }
@@ -234,14 +250,14 @@ private:
         }
         if (op.orders < 0) return;
         if (op.fence) {
-            for (const auto &[site, other] : accesses_[op.orders])
+            for (const auto &[site, other, terms] : accesses_[op.orders])
                 if (ops_[site.op].opcode == Opcode::vreg_st)
                     edge(site, i, iteration, machine_.timed() ? store_to_load : 1, machine_.timed());
             // What stays behind this stays behind a wait for other transfers, too.
             if (held_.contains(op.orders)) edge(barrier_.at(op.orders), i, iteration, 0);
             barrier_[op.orders] = {i, iteration};
         } else if (is_transfer(op)) {
-            for (const auto &[site, other] : accesses_[op.orders]) {
+            for (const auto &[site, other, terms] : accesses_[op.orders]) {
                 // A transfer ahead goes to the slot that accesses before the change of slots used.
                 const auto changed = writer_.find(other->slot.id);
                 const bool before_change =
@@ -321,19 +337,28 @@ private:
         return step > 0 && least && most && floor_div(most->constant, step) == floor_div(least->constant - 1, step);
     }
 
+    const Terms &terms_of(const PadAccess &access) {
+        const auto [entry, inserted] = terms_.try_emplace(access.row.terms);
+        Terms &terms = entry->second;
+        if (!inserted) return terms;
+        terms.number = static_cast<int>(terms_.size());
+        for (const auto &[atom, rows] : access.row.terms) {
+            const Atom &variable = kernel_.atoms[static_cast<size_t>(atom)];
+            if (variable.loop != loop_) continue;
+            terms.plain_steps = terms.plain_steps && variable.is_loop;
+            terms.step += rows;
+        }
+        return terms;
+    }
+
     // After how many iterations of this loop (at least one) `later` touches the row of `earlier`; 0: never. What is not a
-    // plain step a loop may be the same row in the next iteration.
-    int iterations_between(const PadAccess &earlier, const PadAccess &later, bool in_one_pad) const {
+    // plain step a loop may be the same row in the next iteration. `of_both`: terms that they have both.
+    static int iterations_between(const PadAccess &earlier, const PadAccess &later, const Terms *of_both, bool in_one_pad) {
         if (earlier.allocation != later.allocation) return 0;
         if (!may_share_slot(earlier, later)) return 0;
-        if (earlier.slot != later.slot || earlier.row.terms != later.row.terms) return 1;
-        int64_t step = 0;
-        for (auto [atom, rows] : later.row.terms) {
-            if (kernel_.atoms[atom].loop != loop_) continue;
-            if (!kernel_.atoms[atom].is_loop) return in_one_pad ? 1 : 0;
-            step += rows;
-        }
-        const int64_t apart = earlier.row.constant - later.row.constant;
+        if (earlier.slot != later.slot || of_both == nullptr) return 1;
+        if (!of_both->plain_steps) return in_one_pad ? 1 : 0;
+        const int64_t step = of_both->step, apart = earlier.row.constant - later.row.constant;
         if (step == 0) return apart == 0 ? 1 : 0;
         return apart % step == 0 && apart / step >= 1 ? static_cast<int>(apart / step) : 0;
     }
@@ -353,7 +378,8 @@ private:
     std::unordered_map<int32_t, int> last_reader_;
     std::vector<Site> rows_;
     std::optional<Site> push_;
-    std::map<int, std::vector<std::pair<Site, const PadAccess *>>> accesses_;
+    std::map<std::map<int, int64_t>, Terms> terms_;
+    std::map<int, std::vector<Touch>> accesses_;  // by allocation
     std::map<int, Site> barrier_, engine_, side_engine_;
     std::set<int> held_;  // allocations of whose barriers one is a wait for transfers of another
     std::vector<Site> waits_for_all_;
@@ -363,7 +389,7 @@ private:
 }  // namespace
 
 bool may_alias(const Kernel &kernel, const PadAccess &a, const PadAccess &b) {
-    return may_be_one_row(a, b) && !lie_apart(kernel, a, b);
+    return may_be_one_row(a, b, a.row.terms == b.row.terms) && !lie_apart(kernel, a, b);
 }
 
 std::vector<Reg> reads_of(const Op &op) {

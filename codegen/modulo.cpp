@@ -59,17 +59,19 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     std::vector<int> window(graph.ops.size(), 1);
     const std::vector<bool> deferrable = find_deferrable(graph.ops);
     for (size_t i = 0; i < window.size(); i++) window[i] += deferrable[i];
-    ScheduleGraph one_stage = graph;
-    if (const int interval = least_interval(one_stage, window, least, most, false); interval > 0) {
-        if (loop.sure() > 1 && can_turn(one_stage, loop)) {
-            ScheduleGraph turned = one_stage;
+    const std::vector<int> unplaced = graph.cycle;
+    std::vector<int> one_stage;
+    if (const int interval = least_interval(graph, window, least, most, false); interval > 0) {
+        if (loop.sure() > 1 && can_turn(graph, loop)) {
+            ScheduleGraph turned = graph;
             result = turned_schedule(turned, window, interval);
             if (result && runs_later(result->epilogue)) {
                 graph = std::move(turned);
                 return result;
             }
         }
-        result = deferring_schedule(one_stage, interval);
+        result = deferring_schedule(graph, interval);
+        one_stage = graph.cycle;
     }
 
     const std::vector<int> stages = stages_allowed(graph, loop);
@@ -81,27 +83,26 @@ std::optional<ModuloSchedule> ModuloScheduler::run(ScheduleGraph &graph, const L
     int64_t least_cycles = (result ? result->interval : 2 * most) * iterations;
     int best_interval = 0;
     bool evicting = false;
-    ScheduleGraph best = graph;
+    std::vector<int> best;
     for (int most_here = iterations <= few_iterations ? std::min(2, allowed) : allowed; most_here <= allowed; most_here++) {
         std::vector<int> here = stages;
         for (int &stage : here) stage = std::min(stage, most_here);
         if (most_here < 2) continue;
         const int gain_below = static_cast<int>(least_cycles / (iterations + most_here - 1));
-        ScheduleGraph overlapped = graph;
-        const int interval = least_interval(overlapped, here, least, std::min(most, gain_below - 1), true);
+        const int interval = least_interval(graph, here, least, std::min(most, gain_below - 1), true);
         if (interval == 0) continue;
         best_interval = interval;
         evicting = evicting_;
-        best = std::move(overlapped);
+        best = graph.cycle;
         least_cycles = interval * (iterations + most_here - 1);
     }
     if (best_interval > 0) {
-        graph = std::move(best);
+        graph.cycle = std::move(best);
         ModuloSchedule schedule = overlapping_schedule(graph, best_interval);
         schedule.evicting = evicting;
         return schedule;
     }
-    if (result) graph = std::move(one_stage);
+    graph.cycle = result ? std::move(one_stage) : unplaced;
     return result;
 }
 
@@ -295,13 +296,21 @@ bool ModuloScheduler::place_somewhere(ScheduleGraph &graph, ResourceTable &table
 bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<int> &chain, const std::vector<int> &window,
                                 int interval, int start) const {
     constexpr int most_rounds = 4;  // enough for most; what they do not find is tried
-    std::vector<int> earliest(graph.ops.size());
-    for (int i : chain) earliest[i] = start + waits_for_end(graph, i);
+    std::vector<int> earliest(graph.ops.size()), latest(graph.ops.size());
+    for (int i : chain) {
+        earliest[i] = start + waits_for_end(graph, i);
+        latest[i] = window[i] * interval - 1;
+        for (int e : graph.out[i]) {
+            const Edge &edge = graph.edges[e];
+            if (edge.to != i && graph.cycle[edge.to] >= 0)
+                latest[i] = std::min(latest[i], graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
+        }
+    }
     bool changed = true;
     for (int round = 0; changed && round < most_rounds; round++) {
         changed = false;
         for (int i : chain) {
-            int first = earliest[i], last = window[i] * interval - 1;
+            int first = earliest[i];
             for (int e : graph.in[i]) {
                 const Edge &edge = graph.edges[e];
                 if (edge.from == i && edge.latency > edge.distance * interval) return false;
@@ -309,12 +318,7 @@ bool ModuloScheduler::may_start(const ScheduleGraph &graph, const std::vector<in
                 const int from = std::max(graph.cycle[edge.from], earliest[edge.from]);
                 first = std::max(first, from + spaced(graph, edge) - edge.distance * interval);
             }
-            for (int e : graph.out[i]) {
-                const Edge &edge = graph.edges[e];
-                if (edge.to != i && graph.cycle[edge.to] >= 0)
-                    last = std::min(last, graph.cycle[edge.to] - spaced(graph, edge) + edge.distance * interval);
-            }
-            if (first > last) return false;
+            if (first > latest[i]) return false;
             changed = changed || first > earliest[i];
             earliest[i] = first;
         }

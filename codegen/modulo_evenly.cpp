@@ -28,22 +28,21 @@ std::optional<ModuloSchedule> ModuloScheduler::run_evenly(Kernel &kernel, Schedu
     look_at_rows(graph);
     const int least = resource_bound(kernel_, graph.ops), allowed = *std::max_element(stages.begin(), stages.end());
     int best_interval = 0;
-    ScheduleGraph best = graph;
+    std::vector<int> best;
     for (int most_here = 2; most_here <= allowed; most_here++) {
         std::vector<int> here = stages;
         for (int &stage : here) stage = std::min(stage, most_here);
-        ScheduleGraph even = graph;
         const int most =
             best_interval == 0
                 ? least + least / 2
                 : static_cast<int>(best_interval * (loop.extent + most_here - 2) / (loop.extent + most_here - 1)) - 1;
-        const int interval = evenly_spaced_interval(even, here, least, most);
+        const int interval = evenly_spaced_interval(graph, here, least, most);
         if (interval == 0) continue;
         best_interval = interval;
-        best = std::move(even);
+        best = graph.cycle;
     }
     if (best_interval == 0) return std::nullopt;
-    graph = std::move(best);
+    graph.cycle = std::move(best);
     assign_row_banks(kernel, graph, chains_, best_interval / static_cast<int>(chains_.alike.size()));
     return overlapping_schedule(graph, best_interval);
 }

@@ -39,7 +39,7 @@ public:
         for (const Claim &claim : claims) {
             int &reach = reach_[static_cast<size_t>(claim.unit)];
             reach = std::max(reach, claim.busy);
-            if (claim.written_bank >= 0) latencies_.insert(claim.latency);
+            if (claim.written_bank >= 0) latencies_.insert(wrapped(claim.latency, interval));
         }
     }
 
@@ -54,19 +54,20 @@ public:
         where_[i] = -1;
     }
 
-    // Those that may be in the way of an operation: so near that they could share its packet or its unit, or with a result
-    // in the cycle of its own.
-    std::vector<int> near(const Claim &mine, int cycle) const {
-        std::vector<int> cycles;
-        const int reach = reach_[static_cast<size_t>(mine.unit)];
-        for (int apart = 1 - reach; apart < reach; apart++) cycles.push_back(wrapped(cycle + apart, interval_));
-        if (mine.written_bank >= 0)
-            for (const int latency : latencies_) cycles.push_back(wrapped(cycle + mine.latency - latency, interval_));
-        std::sort(cycles.begin(), cycles.end());
-        std::vector<int> ops;
-        for (size_t c = 0; c < cycles.size(); c++)
-            if (c == 0 || cycles[c] != cycles[c - 1]) ops.insert(ops.end(), at_[cycles[c]].begin(), at_[cycles[c]].end());
-        return ops;
+    // Visits those that may be in the way of an operation, each once: so near that they could share its packet or its unit, or
+    // with a result in the cycle of its own.
+    template <class Visit>
+    void near(const Claim &mine, int cycle, const Visit &visit) const {
+        const auto visit_all = [&](int at) {
+            for (const int i : at_[at]) visit(i);
+        };
+        const int reach = reach_[static_cast<size_t>(mine.unit)], first = wrapped(cycle + 1 - reach, interval_),
+                  cycles = std::min(2 * reach - 1, interval_);
+        for (int c = 0, at = first; c < cycles; c++, at = at + 1 == interval_ ? 0 : at + 1) visit_all(at);
+        if (mine.written_bank < 0) return;
+        for (const int latency : latencies_)
+            if (const int at = wrapped(cycle + mine.latency - latency, interval_); behind(first, at, interval_) >= cycles)
+                visit_all(at);
     }
 
 private:
@@ -75,7 +76,7 @@ private:
     std::vector<int> where_;            // by operation
     // By unit: cycles from which on two operations do not meet there.
     std::array<int, static_cast<size_t>(Unit::Undefined) + 1> reach_{};
-    std::set<int> latencies_;  // of vector results
+    std::set<int> latencies_;  // of vector results, as cycles of the interval
 };
 
 bool ModuloScheduler::can_evict(const ScheduleGraph &graph) const {
@@ -95,21 +96,21 @@ int ModuloScheduler::interval_with_evictions(ScheduleGraph &graph, const std::ve
     const int unit = static_cast<int>(machine_.vec.ii);
     int crowded = 0;
     displacing_ = true;
-    ScheduleGraph tried = graph;
+    const std::vector<int> before = graph.cycle;
     for (int interval = least; interval < below && crowded < most_crowded;
          interval += unit - interval % unit + (interval - least) / 8 / unit * unit) {
         bool placed = false;
         for (const Phases &phases : phases_to_try(graph, interval)) {
-            if (!place_with_evictions(tried, window, interval, phases)) continue;
+            if (!place_with_evictions(graph, window, interval, phases)) continue;
             placed = true;
-            if (!registers_suffice(tried, interval)) continue;
-            graph = std::move(tried);
+            if (!registers_suffice(graph, interval)) continue;
             displacing_ = false;
             return interval;
         }
         crowded += placed;
     }
     displacing_ = false;
+    graph.cycle = before;
     return 0;
 }
 
@@ -228,9 +229,10 @@ std::optional<std::vector<int>> ModuloScheduler::place_evicting(ScheduleGraph &g
 bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, const PlacedOps &placed, int i, int cycle,
                                 int interval, const std::vector<int> &turn, std::vector<int> &evicted) const {
     const Claim &mine = claims_[i];
+    if (!table.in_phase(mine, cycle)) return false;
     const int rows_apart = static_cast<int>(std::max(machine_.pad.read_ii, machine_.pad.write_ii));
     std::vector<int> beside;  // what may be in the way
-    for (const int other : placed.near(mine, cycle)) {
+    placed.near(mine, cycle, [&](int other) {
         const Claim &its = claims_[other];
         const int after = behind(cycle, graph.cycle[other], interval), before = after == 0 ? 0 : interval - after;
         const bool unit = its.unit == mine.unit && (after < mine.busy || before < its.busy ||
@@ -238,7 +240,7 @@ bool ModuloScheduler::make_room(ScheduleGraph &graph, ResourceTable &table, cons
         const bool result = its.written_bank >= 0 && its.written_bank == mine.written_bank &&
                             behind(cycle + mine.latency, graph.cycle[other] + its.latency, interval) == 0;
         if (after == 0 || unit || result) beside.push_back(other);
-    }
+    });
     std::sort(beside.begin(), beside.end(), [&](int a, int b) { return turn[a] > turn[b]; });
     size_t released = 0;
     for (; released < beside.size() && !table.fits(mine, cycle); released++)

@@ -98,10 +98,7 @@ void ResourceTable::adopt(std::vector<Claim> &claims) const {
 
 bool ResourceTable::fits(const Claim &claim, int cycle) const {
     const int busy = claim.busy;
-    if (interval_ > 0) {
-        const int phase = phase_[static_cast<size_t>(unit_index(claim.unit))];
-        if (busy > interval_ || (phase >= 0 && interval_ % busy == 0 && cycle % busy != phase)) return false;
-    }
+    if (!in_phase(claim, cycle)) return false;
     const size_t now = index(cycle);
     if (now < rows_.size() && !fits_packet(claim, rows_[now])) return false;
     const int unit = bit_of(claim.unit);
@@ -161,9 +158,24 @@ void ResourceTable::close(size_t set, size_t at, bool closed) {
 }
 
 void ResourceTable::close_pad(const Claim &claim, int cycle, bool starts) {
-    const size_t set = (claim.opcode == Opcode::vreg_ld ? load_sets : store_sets) + static_cast<size_t>(claim.pad);
+    const bool load = claim.opcode == Opcode::vreg_ld;
+    const size_t set = (load ? load_sets : store_sets) + static_cast<size_t>(claim.pad);
     const int near = std::min(starts_apart(claim), interval_) - 1;
-    for (int c = cycle - near; c <= cycle + near; c++) close(set, index(c), starts || starts_near(claim, c));
+    size_t row = index(cycle - near);
+    if (starts) {
+        for (int c = -near; c <= near; c++, row = after(row)) close(set, row, true);
+        return;
+    }
+    // Where the pad does so no longer, what starts as near to these rows may still be too near.
+    const int pad = bit_of(claim.pad);
+    size_t seen = index(cycle - 2 * near);
+    int last = -4 * near - 1;  // start that has been seen
+    for (int c = -2 * near; c <= 2 * near; c++, seen = after(seen)) {
+        if (((load ? rows_[seen].read_started : rows_[seen].write_started) & pad) != 0) last = c;
+        if (c < 0) continue;
+        close(set, row, c - last <= 2 * near);
+        row = after(row);
+    }
 }
 
 int ResourceTable::until_open(const Claim &claim, size_t at) const {

@@ -38,6 +38,12 @@ public:
     // Those of another table, whose rows may stand for packets of other lengths.
     void adopt(std::vector<Claim> &claims) const;
     bool fits(const Claim &claim, int cycle) const;
+    // Is this a cycle that its unit keeps to? In no other one there is room, whoever else gives up theirs.
+    bool in_phase(const Claim &claim, int cycle) const {
+        if (interval_ == 0) return true;
+        const int phase = phase_[static_cast<size_t>(claim.unit)];
+        return claim.busy <= interval_ && (phase < 0 || interval_ % claim.busy != 0 || cycle % claim.busy == phase);
+    }
     // The first cycle from `first` on that fits; the one behind `last` if there is none up to that.
     int first_fit(const Claim &claim, int first, int last) const;
     // Has the packet of this cycle an operation in every slot?

@@ -121,8 +121,8 @@ std::vector<double> least_of_elements(const Machine &machine) {
 
 }  // namespace
 
-// Sets of places behind beats from which the repeated tensors' rows begin; each image meets those that serve it best. What a set
-// costs follows from the set without its last place.
+// Sets of places behind beats from which the repeated tensors' rows begin; each image meets those that serve it best. What a
+// set costs follows from the set without its last place.
 int64_t least_broadcast_beats(const Machine &machine, int64_t elements, int64_t images, int64_t whole, int64_t repeated) {
     const std::vector<double> least = least_of_elements(machine);
     const auto beat = static_cast<int64_t>(least.size());

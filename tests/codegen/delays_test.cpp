@@ -76,35 +76,76 @@ TEST(Delays, ShareThePacketsThatAreThere) {
     }
 }
 
-// The last rows of an iteration and the first weights of the next one: what has time behind the rows waits there.
-TEST(Delays, ShareThePacketsOfTheIterationBefore) {
-    const Machine machine = find_machine("ax01");
+// The last rows of an iteration, the first weights of the next one, and loads in between, a packet each.
+class LoopOfAVisit {
+public:
+    explicit LoopOfAVisit(int loads) : machine(find_machine("ax01")) {
+        kernel.machine = &machine;
+        const Reg weight = kernel.vector("weight"), row = kernel.vector("row"), pointer = kernel.scalar("pointer"),
+                  one = kernel.scalar("one");
+        add(Opcode::lw_vi, {}, {weight});
+        add(Opcode::gemm_vv, kernel.vector("product"), {row, zero_vector});
+        for (int i = 0; i < loads; i++) add(Opcode::vreg_ld, kernel.vector("other"), {pointer, one});
+    }
+    std::vector<OpGroup> packets(bool overlapping) {
+        ScheduleGraph graph(kernel, ops, 0);
+        for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
+        return Delays(kernel).packets(graph, overlapping);
+    }
+    Machine machine;
     Kernel kernel;
-    kernel.machine = &machine;
-    const Reg weight = kernel.vector("weight"), row = kernel.vector("row"), pointer = kernel.scalar("pointer"),
-              one = kernel.scalar("one");
     std::vector<Op> ops;
-    const auto add = [&](Opcode opcode, Reg dst, std::array<Reg, 3> src) {
+
+private:
+    void add(Opcode opcode, Reg dst, std::array<Reg, 3> src) {
         Op op;
         op.opcode = opcode;
         op.dst = dst;
         op.src = src;
         ops.push_back(op);
-    };
-    add(Opcode::lw_vi, {}, {weight});
-    add(Opcode::gemm_vv, kernel.vector("product"), {row, zero_vector});
-    for (int i = 0; i < 14; i++) add(Opcode::vreg_ld, kernel.vector("other"), {pointer, one});
-    ScheduleGraph graph(kernel, ops, 0);
-    for (size_t i = 0; i < ops.size(); i++) graph.cycle[i] = static_cast<int>(i);
-    ScheduleGraph apart = graph;
-    EXPECT_GT(Delays(kernel).packets(apart).size(), ops.size()) << "packets of their own where iterations do not overlap";
-    const std::vector<OpGroup> packets = Delays(kernel).packets(graph, true);
-    ASSERT_EQ(packets.size(), ops.size()) << "none of their own";
+    }
+};
+
+// What has time behind the rows waits there.
+TEST(Delays, ShareThePacketsOfTheIterationBefore) {
+    LoopOfAVisit loop(14);
+    EXPECT_GT(loop.packets(false).size(), loop.ops.size()) << "packets of their own where iterations do not overlap";
+    const std::vector<OpGroup> packets = loop.packets(true);
+    ASSERT_EQ(packets.size(), loop.ops.size()) << "none of their own";
     size_t waits = 0;
     for (const OpGroup &packet : packets)
         waits += static_cast<size_t>(std::ranges::count_if(packet, [](const Op &op) { return op.opcode == Opcode::or_s; }));
     EXPECT_EQ(waits, 2u) << "one alone takes too little time";
     EXPECT_EQ(packets.front().size(), 1u) << "not in front of the row";
+}
+
+// A loop may have as many packets as a result takes cycles, and behind an operation the one of the next iteration that must be
+// so far from it. Where packets between them read all that they can, the one that would make the result is then the one that
+// waits for it, an iteration later.
+TEST(Delays, AreNotMadeByThePacketThatWaitsForThem) {
+    constexpr int apart = 24;
+    size_t beside = 0;
+    for (int packets = 2; packets < 30; packets++)
+        for (int weights = 1; weights < packets; weights++) {
+            LoopOfAVisit loop(2 * (packets - 2));
+            ScheduleGraph graph(loop.kernel, loop.ops, 0);
+            graph.cycle[0] = weights;
+            graph.cycle[1] = 0;
+            for (int i = 2, packet = 1; packet < packets; packet++)
+                for (int pad = 0; packet != weights && pad < 2; pad++, i++) {
+                    graph.cycle[i] = packet;
+                    graph.ops[i].pad = pad;
+                }
+            graph.edges = {{1, 0, apart, 1, true}};
+            SCOPED_TRACE(testing::Message() << packets << " packets, weights in packet " << weights);
+            for (const OpGroup &packet : Delays(loop.kernel).packets(graph, true))
+                for (const Op &op : packet) {
+                    beside += op.dst.defined() && info(op.opcode).unit != Unit::Vlsu && packet.size() > 1;
+                    EXPECT_TRUE(!op.dst.defined() || op.dst == zero_scalar ||
+                                std::ranges::none_of(packet, [&](const Op &other) { return reads(other, op.dst); }));
+                }
+        }
+    EXPECT_GT(beside, 0u) << "waits beside other operations";
 }
 
 TEST(Delays, TakePacketsOfTheirOwnWhereThereAreTooFew) {
