@@ -118,7 +118,8 @@ namespace {
 // What a kernel spends registers on.
 struct Spending {
     MakeConstants constants = MakeConstants::AtStart;
-    bool ahead = true;  // transfers run ahead of their use, with registers until they are waited for
+    bool ahead = true;         // transfers run ahead of their use, with registers until they are waited for
+    bool clears_early = true;  // sums are cleared where those before are stored, and keep their registers until they begin
 };
 
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options,
@@ -152,7 +153,7 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
     dump("skew", [&] { return to_string(kernel); });
     if (options.optimize) {
         coalesce(kernel);
-        clear_behind(kernel);
+        if (spending.clears_early) clear_behind(kernel);
     }
     dump("coalesce", [&] { return to_string(kernel); });
     if (options.optimize && machine.timed()) expand(kernel);
@@ -184,8 +185,9 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
 }  // namespace
 
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
-    constexpr Spending usual, less{MakeConstants::InBlocks}, least{MakeConstants::InBlocks, false};
-    for (const Spending &spending : {usual, less}) {
+    constexpr Spending usual, less{MakeConstants::InBlocks}, fewer{MakeConstants::AtStart, true, false},
+        least{MakeConstants::InBlocks, false, false};
+    for (const Spending &spending : {usual, less, fewer}) {
         try {
             return generate(lowered, machine, options, spending);
         } catch (const TooFewRegisters &) {

@@ -79,6 +79,11 @@ int64_t pad_rows_of_parts(const ConvolutionShape &shape, const Point &point) {
            slots * (lanes * shape.k_tiles() + plan.parts * plan.part_rows * columns) + lanes;
 }
 
+// Rows of the results of a block, where places stream past 32 channels.
+int64_t finished_rows(const ConvolutionShape &shape, const Point &point) {
+    return (point["back_at_end"] ? tiles_of(shape.out) : 1) * ConvolutionPlan(shape, point).stored_pixels();
+}
+
 // Rows that all buffers take.
 int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
     if (point["in_parts"]) return pad_rows_of_parts(shape, point);
@@ -116,10 +121,22 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     // One that is turned has a pad: its rows are written where a loop over them is.
     all += shape.packed ? kernel_rows(shape, point, 2) * static_cast<int64_t>(plan.sizes.size())
                         : machine.pad.count * filter + lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
-    const int64_t finished = (point["back_at_end"] ? tiles_of(shape.out) : 1) * pixels;
-    return all + finished +
+    return all + finished_rows(shape, point) +
            (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) +
            2 * lanes + machine.pad.count;
+}
+
+// A loop over strips, or over places where sums are in the pads, goes on by so many results. Where that is no whole round of
+// the pads, fewer pads have them all: rows that the others have to leave free.
+int64_t rows_left_free(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
+    if (shape.channels_last || point["in_parts"] || point["in_line"] || point["channels"] > 0) return 0;
+    const ConvolutionPlan plan(shape, point);
+    int64_t step = point["sums_in_registers"] ? 0 : point["row_unroll"];
+    for (const Strips &strips : plan.sizes)
+        if (point["sums_in_registers"] && strips.count > 1) step = std::gcd(step, int64_t{strips.rows} * plan.strip_columns);
+    if (point["back_at_end"] && shape.out > lanes) step = std::gcd(step, plan.stored_pixels());
+    const int64_t pads = std::gcd(step, int64_t{machine.pad.count});
+    return (machine.pad.count / pads - 1) * finished_rows(shape, point);
 }
 
 int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machine) {
@@ -418,11 +435,12 @@ private:
                           "The part of the image that a block reads, the kernel of 32 channels and the block fit the pads.",
                           [shape = shape_, machine = machine_](const Point &point) {
                               if (!ConvolutionPlan::possible(shape, point)) return true;
-                              return pad_rows(shape, machine, point) <= machine.pad.count * machine.pad_rows() *
-                                                                            (point["in_line"]             ? 31
-                                                                             : shape.shared_columns() > 0 ? 30
-                                                                                                          : 28) /
-                                                                            32;
+                              const int64_t rows = pad_rows(shape, machine, point),
+                                            room = machine.pad.count * machine.pad_rows(),
+                                            share = point["in_line"]             ? 31
+                                                    : shape.shared_columns() > 0 ? 30
+                                                                                 : 28;
+                              return rows <= room * share / 32 && rows + rows_left_free(shape, machine, point) <= room;
                           });
     }
 

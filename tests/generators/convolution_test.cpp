@@ -47,6 +47,42 @@ struct OfParts {
     Point point;
 };
 
+// Results of strips that begin in different pads are in one or two of them, which then hold fewer: no schedule of the space
+// fails for that. 27 columns make strips of an odd number of places.
+TEST(Convolution, ResultsThatFewPadsHaveFitThem) {
+    Random random(31);
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x64x27x27,192x64x5x5"}, {"padding", "2"}, {"weight_layout", "packed"}});
+    const Evaluator evaluator(workload, machine);
+    int at_end = 0;
+    for (const Point &point : sample_distinct(workload->space(machine), 40, random)) {
+        if (!point["back_at_end"]) continue;  // results of 32 channels
+        at_end++;
+        SCOPED_TRACE(point.assignments());
+        EXPECT_NO_THROW(evaluator.compile(point));
+    }
+    EXPECT_GE(at_end, 5);
+}
+
+// Sums that are cleared where those before are stored keep their registers meanwhile. Where these are too few for that they are
+// cleared when they begin.
+TEST(Convolution, LongStripsAreClearedWhenTheyBegin) {
+    const Machine machine = find_machine("ax01-psum");
+    const std::shared_ptr<const Workload> workload =
+        find_operator("conv2d").workload({{"shape", "1x32x28x28,64x32x3x3"}, {"padding", "1"}, {"weight_layout", "packed"}});
+    Point point = workload->naive_point(machine);
+    const std::map<std::string, int64_t> all = {{"rows", 28},         {"strip_rows", 7},        {"strip_columns", 28},
+                                                {"first_apart", 0},   {"row_unroll", 1},        {"weight_unroll", 32},
+                                                {"back_at_end", 0},   {"sums_in_registers", 1}, {"strips_alike", 1},
+                                                {"image_at_once", 0}, {"in_line", 0},           {"rows_together", 0}};
+    for (const auto &[name, value] : all) point.set(name, value);
+    const Evaluator evaluator(workload, machine);
+    const Evaluation evaluation = evaluator.evaluate(point);
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Which columns begin a window changes from block to block of 32: over two blocks, and over more than differ at the ends; of
 // columns that no window has, too.
 TEST(Convolution, StepsNeedNotDivideABlockOfColumns) {
