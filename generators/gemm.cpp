@@ -120,6 +120,8 @@ void GemmPipeline::add_tensors(KernelDefinition &kernel) const {
     // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
     // several.
     if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_block_ : 1);
+    // What is transposed into the pads and stays there, the k tiles of a row one behind the other: rows go round them.
+    if (b_resident_ && row_major_ && !shape_.b_transposed) kernel.layouts[named("Bs")].block = k_block_;
 }
 
 void GemmPipeline::add_waiting_layouts(KernelDefinition &kernel) const {

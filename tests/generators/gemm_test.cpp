@@ -63,6 +63,28 @@ TEST_F(Gemm, RandomShapesAndSchedules) {
     }
 }
 
+// All of B, transposed into the pads first with the k tiles of a row one behind the other, goes round them: one alone would not
+// hold it.
+TEST_F(Gemm, RowsOfATransposedBGoRoundThePads) {
+    if (!machine.timed()) GTEST_SKIP() << "whose pads do not hold it";
+    const std::shared_ptr<const Workload> workload = op.workload({{"shape", "64x768x768"}, {"b-layout", "kn"}});
+    Point point = workload->naive_point(machine);
+    for (const auto &[name, value] : {std::pair{"rows", 32},
+                                      {"sums_in_registers", 1},
+                                      {"k_block", 24},
+                                      {"slots", 2},
+                                      {"m_outer", 1},
+                                      {"b_resident", 1},
+                                      {"b_row_major", 1},
+                                      {"row_unroll", 1},
+                                      {"weight_unroll", 32}})
+        point.set(name, value);
+    const Evaluator evaluator(workload, machine);
+    const Evaluation evaluation = evaluator.evaluate(point);
+    ASSERT_EQ(evaluation.status, Evaluation::Ok) << evaluation.reason;
+    EXPECT_EQ(evaluator.verify(point), "");
+}
+
 // Sums over groups of k tiles and then over the groups: many groups, few, one, and a last one that is not full.
 TEST_F(Gemm, BlockedSums) {
     Random random(41);
