@@ -185,9 +185,9 @@ CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, 
 }  // namespace
 
 CompiledKernel generate(const LoweredPipeline &lowered, const Machine &machine, const CompileOptions &options) {
-    constexpr Spending usual, less{MakeConstants::InBlocks}, fewer{MakeConstants::AtStart, true, false},
-        least{MakeConstants::InBlocks, false, false};
-    for (const Spending &spending : {usual, less, fewer}) {
+    constexpr Spending usual, constants_late{.constants = MakeConstants::InBlocks}, clears_late{.clears_early = false},
+        least{.constants = MakeConstants::InBlocks, .ahead = false, .clears_early = false};
+    for (const Spending &spending : {usual, constants_late, clears_late}) {
         try {
             return generate(lowered, machine, options, spending);
         } catch (const TooFewRegisters &) {

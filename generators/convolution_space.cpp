@@ -80,8 +80,8 @@ int64_t pad_rows_of_parts(const ConvolutionShape &shape, const Point &point) {
 }
 
 // Rows of the results of a block, where places stream past 32 channels.
-int64_t finished_rows(const ConvolutionShape &shape, const Point &point) {
-    return (point["back_at_end"] ? tiles_of(shape.out) : 1) * ConvolutionPlan(shape, point).stored_pixels();
+int64_t finished_rows(const ConvolutionShape &shape, const ConvolutionPlan &plan, const Point &point) {
+    return (point["back_at_end"] ? tiles_of(shape.out) : 1) * plan.stored_pixels();
 }
 
 // Rows that all buffers take.
@@ -121,7 +121,7 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
     // One that is turned has a pad: its rows are written where a loop over them is.
     all += shape.packed ? kernel_rows(shape, point, 2) * static_cast<int64_t>(plan.sizes.size())
                         : machine.pad.count * filter + lanes * lanes * tiles_of(shape.taps()) * shape.kernel_slots(machine);
-    return all + finished_rows(shape, point) +
+    return all + finished_rows(shape, plan, point) +
            (point["in_line"] ? 2 * plan.tiles_turned_back() * lanes : (point["sums_in_registers"] ? 2 : 3) * pixels) +
            2 * lanes + machine.pad.count;
 }
@@ -136,7 +136,7 @@ int64_t rows_left_free(const ConvolutionShape &shape, const Machine &machine, co
         if (point["sums_in_registers"] && strips.count > 1) step = std::gcd(step, int64_t{strips.rows} * plan.strip_columns);
     if (point["back_at_end"] && shape.out > lanes) step = std::gcd(step, plan.stored_pixels());
     const int64_t pads = std::gcd(step, int64_t{machine.pad.count});
-    return (machine.pad.count / pads - 1) * finished_rows(shape, point);
+    return (machine.pad.count / pads - 1) * finished_rows(shape, plan, point);
 }
 
 int64_t least_weight_unroll(const ConvolutionShape &shape, const Machine &machine) {

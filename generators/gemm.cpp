@@ -118,10 +118,10 @@ void GemmPipeline::add_tensors(KernelDefinition &kernel) const {
     if (point_.contains("pads_split") && point_["pads_split"] != 0)
         for (const char *name : {"As", "Bs"}) kernel.layouts[named(name)].pads = 2;
     // Rows of B that stay in one pad: neighbours share a page of the DRAM, and the pads' transfers together are faster on
-    // several.
-    if (point_["b_block"] > 1) kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_block_ : 1);
-    // What is transposed into the pads and stays there, the k tiles of a row one behind the other: rows go round them.
-    if (b_resident_ && row_major_ && !shape_.b_transposed) kernel.layouts[named("Bs")].block = k_block_;
+    // several. And what is transposed into the pads with the k tiles of a row one behind the other: each row is in one, so that
+    // rows go round them.
+    if (point_["b_block"] > 1 || (b_resident_ && row_major_ && !shape_.b_transposed))
+        kernel.layouts[named("Bs")].block = point_["b_block"] * (row_major_ ? k_block_ : 1);
 }
 
 void GemmPipeline::add_waiting_layouts(KernelDefinition &kernel) const {
