@@ -129,7 +129,8 @@ int64_t pad_rows(const ConvolutionShape &shape, const Machine &machine, const Po
 // A loop over strips, or over places where sums are in the pads, goes on by so many results. Where that is no whole round of
 // the pads, fewer pads have them all: rows that the others have to leave free.
 int64_t rows_left_free(const ConvolutionShape &shape, const Machine &machine, const Point &point) {
-    if (shape.channels_last || point["in_parts"] || point["in_line"] || point["channels"] > 0) return 0;
+    if (point["in_parts"] || point["in_line"] || point["channels"] > 0) return 0;
+    if (shape.channels_last && point["strips_alike"]) return 0;  // those of 32 channels at a time, which are few
     const ConvolutionPlan plan(shape, point);
     int64_t step = point["sums_in_registers"] ? 0 : point["row_unroll"];
     for (const Strips &strips : plan.sizes)
